@@ -1,0 +1,1 @@
+"""Pure reasoning: keys, verdicts, causes and advice. Imports neither TensorFlow nor IPython."""
