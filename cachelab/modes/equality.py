@@ -1,0 +1,186 @@
+"""Do two executions agree, and if not, does the graph give a reason?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cachelab.i18n import translate as _
+from cachelab.modes.runner import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cachelab.modes.protocol import Mode
+    from cachelab.modes.script import Script
+
+ORDER = ("equal", "close", "differs")
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-11, "complex64": 2e-5}
+"""Largest difference that counts as ``close``, relative to the largest magnitude in the array (at least 1)."""
+
+
+@dataclass(frozen=True)
+class Equality:
+    """How one value of a mode compares: ``equal`` (bitwise), ``close`` or ``differs``.
+
+    ``difference`` is the largest absolute difference; ``reason`` says why it is not ``equal``; ``defect`` tells
+    that the graph gives no reason: then CacheLab has a defect.
+    """
+
+    kind: str
+    difference: float = 0.0
+    reason: str = ""
+    defect: bool = False
+
+
+def same(ours: Any, theirs: Any) -> Equality:
+    """Compare two fetched values.
+
+    Parameters
+    ----------
+    ours, theirs
+        Arrays, scalars, or ``bytes``; NaN equals NaN.
+
+    Returns
+    -------
+    Equality
+        Without a reason.
+    """
+    if (ours is None) != (theirs is None):
+        return Equality("differs", float("inf"))
+    if ours is None:
+        return Equality("equal")
+    a, b = np.asarray(ours), np.asarray(theirs)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return Equality("differs", float("inf"))
+    if a.dtype == object or a.dtype.kind in "SU":
+        return Equality("equal") if a.tolist() == b.tolist() else Equality("differs", float("inf"))
+    if a.tobytes() == b.tobytes():
+        return Equality("equal")
+    if a.dtype.kind in "biu":
+        return Equality("differs", float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)))))
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    if not np.array_equal(np.isnan(x), np.isnan(y)) or not np.array_equal(np.isinf(x), np.isinf(y)):
+        return Equality("differs", float("inf"))
+    finite = np.isfinite(x)
+    difference = float(np.max(np.abs(x - y)[finite], initial=0.0))
+    scale = max(1.0, float(np.max(np.abs(x)[finite], initial=0.0)))
+    limit = TOLERANCE.get(a.dtype.name, 1e-11) * scale
+    if difference == 0.0 and np.array_equal(x[~finite & ~np.isnan(x)], y[~finite & ~np.isnan(y)]):
+        return Equality("equal")  # zeros or NaNs of different sign
+    return Equality("close" if difference <= limit else "differs", difference)
+
+
+def worst(equalities: Mapping[Any, Equality]) -> str:
+    """Return the worst kind of several."""
+    return max((one.kind for one in equalities.values()), key=ORDER.index, default="equal")
+
+
+class Judge:
+    """Compares what a mode gave with what the replayed ``run`` gave.
+
+    Parameters
+    ----------
+    script
+        The calls.
+    mode
+        The mode, which may know why a result rightly differs.
+    close_reason
+        Why results may be ``close`` only.
+    """
+
+    def __init__(self, script: Script, mode: Mode | None, close_reason: str) -> None:
+        self.script = script
+        self.mode = mode
+        self.close_reason = close_reason
+        self._explained: dict[int, str] = {}
+
+    def results(self, ours: Mapping[int, Any], theirs: Mapping[int, Any]) -> dict[tuple[int, str], Equality]:
+        """Compare every fetch of every call: (call, fetch) -> equality; a failed call has the fetch ``""``."""
+        found: dict[tuple[int, str], Equality] = {}
+        for call in self.script.calls:
+            one, other = ours.get(call.index), theirs.get(call.index)
+            if isinstance(one, Failure) or isinstance(other, Failure) or one is None or other is None:
+                found[call.index, ""] = self._failures(call.index, one, other)
+                continue
+            for fetch in call.fetches:
+                found[call.index, fetch] = self._explain(call.index, fetch, same(one.get(fetch), other.get(fetch)))
+        return found
+
+    def _failures(self, call: int, one: Any, other: Any) -> Equality:
+        if isinstance(one, Failure) and isinstance(other, Failure):
+            if one.type == other.type:
+                return Equality("equal")
+            return self._explain(call, "", Equality("differs", float("inf"), f"{one.type} / {other.type}"))
+        failure = one if isinstance(one, Failure) else other
+        text = failure.text.splitlines()[0] if isinstance(failure, Failure) and failure.text else _("no result")
+        known = self._reason(call, "")
+        return Equality("differs", float("inf"), known or text, defect=not known)
+
+    def variables(
+        self, ours: Mapping[tuple[int, str], Any], theirs: Mapping[tuple[int, str], Any]
+    ) -> dict[tuple[int, str], Equality]:
+        """Compare the final values of variables: (session, variable) -> equality."""
+        found = {}
+        for key in ours:
+            one = same(ours[key], theirs.get(key))
+            if one.kind == "close":
+                one = Equality("close", one.difference, self.close_reason)
+            elif one.kind == "differs":
+                reason = self._written_by_explained(key)
+                one = Equality("differs", one.difference, reason, defect=not reason)
+            found[key] = one
+        return found
+
+    def _written_by_explained(self, key: tuple[int, str]) -> str:
+        for call in self.script.calls:
+            if call.session != key[0] or key[1] not in self.script.effects(call).writes:
+                continue
+            reason = self._explained.get(call.index) or self._reason(call.index, "")
+            if reason:
+                return reason
+        return ""
+
+    def _explain(self, call: int, fetch: str, one: Equality) -> Equality:
+        if one.kind == "equal":
+            return one
+        if one.kind == "close":
+            return Equality("close", one.difference, self.close_reason)
+        reason = self._reason(call, fetch)
+        return Equality("differs", one.difference, reason, defect=not reason)
+
+    def _reason(self, call: int, fetch: str) -> str:
+        reason = self.mode.differences(call, fetch) if self.mode is not None and fetch else ""
+        reason = reason or self._race(call, fetch) or self._follows(call)
+        if reason:
+            self._explained.setdefault(call, reason)
+        return reason
+
+    def _race(self, call: int, fetch: str) -> str:
+        """Return the race or overlap in the recording that leaves a result open."""
+        material = self.script.calls[call]
+        closure = self.script.facts(material).closure((fetch,) if fetch else material.fetches, (), material.feeds)
+        for finding in self.script.record.findings:
+            if finding.kind not in {"race", "overlap"} or finding.call not in {None, call}:
+                continue
+            if not finding.ops or closure & set(finding.ops) or finding.kind == "overlap":
+                return finding.text
+        return ""
+
+    def _follows(self, call: int) -> str:
+        """Return the earlier, explained difference that reaches this call through a variable or a linked feed."""
+        material = self.script.calls[call]
+        reads = self.script.effects(material).reads
+        for earlier, reason in self._explained.items():
+            if earlier >= call:
+                continue
+            linked = any(link[0] == earlier for link in material.linked.values())
+            wrote = any(
+                self.script.effects(self.script.calls[between]).writes & reads for between in range(earlier, call)
+            )
+            if linked or wrote:
+                return _("follows from call {call}: {reason}").format(call=earlier, reason=reason)
+        return ""
