@@ -36,31 +36,36 @@ def consumers(facts: Facts, cuts: Iterable[str], needed: frozenset[str]) -> froz
         Ops that the call may still run.
     """
     found: set[str] = set()
-    frames = facts.frames()
-    members: dict[int, list[str]] = {}
+    members: dict[int | None, list[str]] = {}
     for name in needed:
-        if name in frames:
-            members.setdefault(frames[name], []).append(name)
+        members.setdefault(facts.frame(name), []).append(name)
     stack = [user.name for cut in cuts for user in facts.graph.get_tensor_by_name(cut).consumers()]
     while stack:
         name = stack.pop()
-        if name in found or name not in needed:
+        if name in found or name not in needed or name not in facts.ops:
             continue
         found.add(name)
         stack.extend(user.name for output in facts.ops[name].outputs for user in output.consumers())
-        stack.extend(members.get(frames.get(name, -1), ()))
+        frame = facts.frame(name)
+        if frame is not None:
+            stack.extend(members.pop(frame, ()))
     return frozenset(found)
 
 
 def uncopyable(facts: Facts, names: frozenset[str]) -> str:
     """Return why ops can't be built a second time without changing what they do, ``""`` if they can."""
-    random = facts.effects(names).random
+    inner = facts.closure((), names)  # function bodies included
+    random = {name for name in facts.effects(inner).random if any(_within(name, outer) for outer in names)}
     if random:
         return _("`{op}` draws random numbers after the cut; a copy would start its own stream (use `feed`)").format(
             op=min(random)
         )
     stateful = sorted(name for name in names if facts.ops[name].type in KERNEL_STATE)
     return _("`{op}` holds a state of its own").format(op=stateful[0]) if stateful else ""
+
+
+def _within(name: str, outer: str) -> bool:
+    return name == outer or name.startswith(f"{outer}/")
 
 
 def copy(

@@ -210,8 +210,8 @@ class Sessions:
         for session_id, session in self._open.items():
             recorded = self.place.material.sessions[session_id]
             graph = self.place.graph_of(session_id)
-            for key, variable in {**recorded.initial, **recorded.final}.items():
-                values[session_id, key] = _read(session, graph, variable)
+            for variable in {**recorded.initial, **recorded.final}.values():
+                values[session_id, variable.op] = _read(session, graph, variable)
         return values
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cachelab.modes.runner import Runner
+    from cachelab.modes.replay import Bench
+    from cachelab.modes.runner import Ran, Runner
     from cachelab.modes.script import Script
 
 
@@ -55,6 +56,10 @@ class Mode:
     def issue(self, runner: Runner) -> None:
         """Issue all calls, in order."""
         raise NotImplementedError
+
+    def traced(self, bench: Bench) -> list[Ran] | None:  # noqa: ARG002 - for subclasses
+        """Return what ran in a replay of this mode, where a trace of its runs can't tell; else ``None``."""
+        return None
 
     def measure(self, runner: Runner) -> None:
         """Measure the bytes held after the calls were issued, where that was not known on the way."""

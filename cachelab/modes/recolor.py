@@ -84,7 +84,10 @@ class Recolor:
         for at, row in enumerate(old.op):
             name = graph.name[row]
             nodes = (measured or {}).get(name, ())
-            letter, sure = self._letter(name, graph.type[row], old.status[at], nodes, (needed, served, shared))
+            edge = name in shared and self._on_edge(name, call, shared)
+            letter, sure = self._letter(
+                name, graph.type[row], old.status[at], nodes, (needed, served | {name} if edge else served, shared)
+            )
             if measured is None and letter in "cr" and sure == "m":
                 sure = "d"
             back = None
@@ -132,33 +135,19 @@ class Recolor:
             return "c", "m"
         if name in served:
             return "s", "m"
-        if name in shared and name in needed:
-            return ("s", "m") if self._on_edge(name, shared) else ("p", "m")
-        owner = self._owner(name)
-        if owner is None or owner not in needed:
+        if name not in needed or name in shared:
             return ("p", "m") if old != "t" else ("t", "d")
         if old in "cr":
             return ("x", "d") if self._by_call else ("c", "d")
         return old, "d"
 
-    def _owner(self, name: str) -> str | None:
-        """Return the op of the graph that an op of a function body belongs to; the op itself outside functions."""
-        ops = next(iter(self.script.place.graphs.values())).facts.ops
-        for private in self.script.place.graphs.values():
-            if name in private.facts.ops:
-                return name
-            ops = private.facts.ops
-        while "/" in name:
-            name = name.rpartition("/")[0]
-            if name in ops:
-                return name
-        return None
-
-    def _on_edge(self, name: str, shared: set[str]) -> bool:
-        """Whether an op that ran earlier has a consumer that did not: then its very value was used again."""
+    def _on_edge(self, name: str, call: int, shared: set[str]) -> bool:
+        """Whether an op that ran for an earlier call is fetched, or has a consumer that runs only now."""
+        if any(fetch.rpartition(":")[0] == name for fetch in self.script.calls[call].fetches):
+            return True
         for private in self.script.place.graphs.values():
             op = private.facts.ops.get(name)
             if op is not None:
                 users = [user.name for output in op.outputs for user in output.consumers()]
-                return not users or any(user not in shared and user in private.facts.ops for user in users)
+                return any(user not in shared and user in self.mode.needed(call) for user in users)
         return False
