@@ -104,9 +104,7 @@ def _inputs(flat: FlatGraph, row: int, feeds: frozenset[Ref]) -> tuple[list[Ref]
 
 def _controls(flat: FlatGraph, row: int, feeds: frozenset[Ref]) -> Iterable[int]:
     return (
-        control
-        for control in flat.control[row]
-        if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)
+        control for control in flat.control[row] if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)
     )
 
 

@@ -160,9 +160,8 @@ class Plan:
     def _maximal(self, writers: Iterable[int]) -> tuple[int, ...]:
         """Return the writes that no other of ``writers`` surely follows."""
         rows = tuple(writers)
-        return tuple(
-            sorted(row for row in rows if not any(self._before[other] & self._bit[row] for other in rows if other != row))
-        )
+        last = [r for r in rows if not any(self._before[other] & self._bit[r] for other in rows if other != r)]
+        return tuple(sorted(last))
 
 
 def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:

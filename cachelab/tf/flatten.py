@@ -110,9 +110,7 @@ class Flattener:
                 self._library[name] = function
         return function
 
-    def _expand_call(
-        self, row: int, function: Any, depth: int, frames: tuple[int, ...]
-    ) -> Iterable[tuple[int, Any]]:
+    def _expand_call(self, row: int, function: Any, depth: int, frames: tuple[int, ...]) -> Iterable[tuple[int, Any]]:
         body = _Body(self, row, "", function, frames)
         yield from body.add(list(self.flat.inputs[row]), self.flat.control[row], depth)
         self.flat.outputs[row] = tuple(body.returns)
