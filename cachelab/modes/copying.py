@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 
 def consumers(facts: Facts, cuts: Iterable[str], needed: frozenset[str]) -> frozenset[str]:
-    """Return the ops of ``needed`` that depend on a cut by data, and all of every v1 loop that one of them is in.
+    """Return the ops of ``needed`` that depend on the data of a cut, and all of every v1 loop that one of them is in.
 
     Parameters
     ----------
@@ -45,7 +45,9 @@ def consumers(facts: Facts, cuts: Iterable[str], needed: frozenset[str]) -> froz
         if name in found or name not in needed or name not in facts.ops:
             continue
         found.add(name)
-        stack.extend(user.name for output in facts.ops[name].outputs for user in output.consumers())
+        op = facts.ops[name]
+        stack.extend(user.name for output in op.outputs for user in output.consumers())
+        stack.extend(user.name for user in op._control_outputs)  # else they would wait for the original
         frame = facts.frame(name)
         if frame is not None:
             stack.extend(members.pop(frame, ()))
@@ -94,7 +96,7 @@ def copy(
     graph, definition = facts.graph, tf1.GraphDef()
     definition.versions.CopyFrom(graph.graph_def_versions)
     sources: dict[str, Any] = {name: graph.get_tensor_by_name(name) for name in keep}
-    with graph.as_default(), tf.device(None), tf.name_scope(None):
+    with graph.as_default(), tf.device(None):
         for name in sorted(names):
             node = definition.node.add()
             node.CopyFrom(facts.ops[name].node_def)

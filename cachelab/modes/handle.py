@@ -30,7 +30,7 @@ class Handle(Keeping):
             for name in set(tensors) & set(self.kept):
                 with private.graph.as_default(), tf.name_scope("cachelab_handle"):
                     value = private.tensor(name)
-                    self._makers[graph_id, name] = (tf.raw_ops.GetSessionHandleV2(value=value), tf.identity(value))
+                    self._makers[graph_id, name] = (tf.compat.v1.get_session_handle(value), tf.identity(value))
 
     def reset(self) -> None:
         """Drop the handles."""

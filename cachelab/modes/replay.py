@@ -263,7 +263,7 @@ class Attempt:
                     self.mode.issue(runner)
                 self.mode.measure(runner)
             except (tf.errors.OpError, RuntimeError) as error:
-                failure = f"{type(error).__name__}: {error}".splitlines()[0]
+                failure = f"{type(error).__name__}: {error}"; print(failure)
                 missing = next((c.index for c in self.script.calls if c.index not in runner.results), 0)
                 runner.results.setdefault(missing, Failure(type(error).__name__, str(error)))
             finals = judge_finals = sessions.variables() if not failure else {}
