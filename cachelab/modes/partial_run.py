@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 from cachelab.i18n import translate as _
+from cachelab.model import BOOKKEEPING
 from cachelab.modes import code
 from cachelab.modes.cuts import op_of
 from cachelab.modes.grouping import Grouped
@@ -18,12 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cachelab.material import CallMaterial
-    from cachelab.modes.runner import Runner
+    from cachelab.modes.replay import Bench
+    from cachelab.modes.runner import Ran, Runner
 
 DEPRECATED = (
     "TensorFlow marks `partial_run` as deprecated; today one `tf.function` that returns both results, or one run "
     "with all fetches (`joint`), does the same."
 )
+QUIET_SECONDS = 0.02
+"""A phase counts as finished once nothing was logged for this long, or for three times the longest op."""
+LISTED = 4
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:LISTED])
+    return shown if len(names) <= LISTED else _("{shown} and {n} more").format(shown=shown, n=len(names) - LISTED)
 
 
 class Part:
@@ -162,6 +172,54 @@ class PartialRun(Grouped):
                 session.partial_run(handle, [], feed)
             runner.keep(call, {name: known[name] for name in call.fetches})
         runner.mark(parts[-1].call.index, "end")
+
+    def traced(self, bench: Bench) -> list[Ran] | None:
+        """Return what ran, from the executor's log in a child process; note what ran ahead of its call."""
+        from cachelab.modes.executor_log import LogError, child
+
+        longest = max((max(c.seconds, default=0.0) for c in bench.record.columns), default=0.0)
+        job = {
+            "record": bench.record,
+            "material": bench.material,
+            "optimizers": bench.optimizers,
+            "quiet": max(QUIET_SECONDS, 3 * longest),
+        }
+        try:
+            phases = child().trace(job, bench.cancel)
+        except LogError as error:
+            self.notes.append(_("What ran was not measured, so the statuses are derived. {why}").format(why=error.found))
+            return []
+        self.notes.extend(self._ahead(phases))
+        return [ran for _phase, ran in phases]
+
+    def _ahead(self, phases: Sequence[tuple[str, Ran]]) -> list[str]:
+        """Return, for each handle, which ops ran before the call that needs them."""
+        found: dict[tuple[str, int], list[str]] = {}
+        parts: dict[tuple[int, ...], int] = {}
+        for phase, ran in phases:
+            if len(ran.calls) < 2:  # noqa: PLR2004 - a call by itself has no parts
+                continue
+            if phase == "part":
+                parts[ran.calls] = parts.get(ran.calls, -1) + 1
+            call = ran.calls[max(parts.get(ran.calls, 0), 0)]
+            for node in ran.nodes or ():
+                owner = next((c for c in ran.calls if node.name in self.needed(c)), None)
+                if owner is not None and (phase == "setup" or owner > call):
+                    found.setdefault(("setup" if phase == "setup" else str(call), owner), []).append(node.name)
+        notes = []
+        for (when, owner), names in found.items():
+            work = [name for name in names if self._works(owner, name)]
+            if work and when == "setup":
+                notes.append(_("At setup already ran: {ops}.").format(ops=_listed(work)))
+            elif work:
+                notes.append(
+                    _("Call {call} ran ahead, for call {owner}: {ops}.").format(call=when, owner=owner, ops=_listed(work))
+                )
+        return list(dict.fromkeys(notes))
+
+    def _works(self, call: int, name: str) -> bool:
+        op = self.script.facts(self.script.calls[call]).ops.get(name)
+        return op is not None and op.type not in BOOKKEEPING
 
     def code(self) -> str:
         """Return code with one handle, for those who still want it."""

@@ -124,7 +124,7 @@ class Recolor:
     def _shared(self, call: int) -> set[str]:
         """Return the ops that ran for an earlier call of the same run and whose value this call used as well."""
         earlier = [other for other in self.mode.together(call) if other < call]
-        return {name for other in earlier for name in self._by_call.get(other, {})}
+        return {name for other in earlier for name in self._by_call.get(other, self.mode.needed(other))}
 
     def _letter(
         self, name: str, kind: str, old: str, nodes: Iterable[Node], sets: tuple[frozenset[str], set[str], set[str]]
