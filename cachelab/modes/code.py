@@ -57,17 +57,18 @@ def rebuild(cuts, fetches):
                     outside["^" + other.name] = tf.constant(0)
     outside.update({cut: tensor for cut, tensor in cuts.items() if any(cut == t.name for op in ops for t in op.inputs)})
     inner = [item for item in fetches if item.split(":")[0] in names]
-    built = dict(zip(inner, tf1.import_graph_def(part, input_map=outside, return_elements=inner, name="rebuilt")))
+    built = tf1.import_graph_def(part, input_map=outside, return_elements=inner, name="rebuilt") if ops else []
+    built = dict(zip(inner, built))
     return [cuts[item] if item in cuts else built.get(item, item) for item in fetches]
 '''
 
 VARIABLE = '''\
 def variable(cut):
-    """A variable of any shape for a tensor: the op that fills it, and the tensor that reads it."""
-    value = graph.get_tensor_by_name(cut)
-    handle = tf.raw_ops.VarHandleOp(dtype=value.dtype, shape=tf.TensorShape(None), shared_name="kept/" + cut)
-    fill = tf.raw_ops.AssignVariableOp(resource=handle, value=tf.raw_ops.DeepCopy(x=value))
-    return fill, tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
+    """A variable of any shape for a tensor: a function that makes the op which fills it, and its value."""
+    dtype = graph.get_tensor_by_name(cut).dtype
+    handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=tf.TensorShape(None), shared_name="kept/" + cut)
+    fill = lambda value: tf.raw_ops.AssignVariableOp(resource=handle, value=tf.raw_ops.DeepCopy(x=value))
+    return fill, tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
 '''
 
 IMPORTS = "import tensorflow as tf\n\ntf1, graph = tf.compat.v1, sess.graph\n"
@@ -185,18 +186,16 @@ def variable(mode: Keeping) -> str:
         if plan is None:
             return plain(call)
         wanted = (*call.fetches, *call.targets)
-        items = f"[{names(wanted)}]"
-        if plan.serve:
-            key = (wanted, plan.serve)
-            if key not in built:
-                built[key] = f"way_{len(built)}"
-                cuts = ", ".join(f'"{name}": read["{name}"]' for name in plan.serve)
-                makers.append(f"    {built[key]} = rebuild({{{cuts}}}, [{names(wanted)}])")
-            items = built[key]
-        stores = [f'fill["{name}"]' for name in plan.keep]
-        if stores:
-            items = f"[*{items}, {', '.join(stores)}]" if plan.serve else f"[{', '.join([names(wanted), *stores])}]"
-        return [f"results[k] = sess.run({items}, {feed_dict(plan.feeds)})"]
+        key = (wanted, plan.serve, plan.keep)
+        if key not in built:
+            way = built[key] = f"way_{len(built)}"
+            cuts = ", ".join(f'"{name}": read["{name}"]' for name in plan.serve)
+            makers.append(f"    {way} = rebuild({{{cuts}}}, [{names((*wanted, *plan.keep))}])")
+            makers.extend(
+                f'    {way}[{len(wanted) + at}] = fill["{name}"](graph.as_graph_element({way}[{len(wanted) + at}]))'
+                for at, name in enumerate(plan.keep)
+            )
+        return [f"results[k] = sess.run({built[key]}, {feed_dict(plan.feeds)})"]
 
     calls = loops(mode.script, body)
     make = ["with graph.as_default():", "    fill, read = {}, {}", f"    for cut in [{names(mode.kept)}]:",
