@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cachelab.material import CallMaterial
-    from cachelab.modes.replay import Bench
+    from cachelab.modes.bench import Bench
     from cachelab.modes.runner import Ran, Runner
 
 DEPRECATED = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cachelab.modes.replay import Bench
+    from cachelab.modes.bench import Bench
     from cachelab.modes.runner import Ran, Runner
     from cachelab.modes.script import Script
 
