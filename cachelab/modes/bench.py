@@ -15,14 +15,16 @@ from cachelab.modes.equality import Equality, Judge, worst
 from cachelab.modes.place import Place
 from cachelab.modes.recolor import Recolor
 from cachelab.modes.run import Run
-from cachelab.modes.runner import Clock, Failure, Ran, Runner
+from cachelab.modes.runner import Clock, Failure, Runner
 from cachelab.modes.script import Script, require
+from cachelab.tf.hooks import unobserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cachelab.model import Record
     from cachelab.modes.protocol import Mode
+    from cachelab.modes.traces import Ran
 
 TIMING_SECONDS = 3.0
 """Wall time that the timed repeats of a replay may take; at least one is made."""
@@ -189,6 +191,10 @@ class Bench:
         cuts
             Tensors to keep; the frontier by default.
         """
+        with unobserved():
+            return self._replay(name, cuts)
+
+    def _replay(self, name: str, cuts: Sequence[str] | None) -> Replay:
         mode_class = mode_named(name)
         steps = 5
         self.progress(0, steps, _("building a private copy"))
@@ -263,7 +269,7 @@ class Attempt:
                     self.mode.issue(runner)
                 self.mode.measure(runner)
             except (tf.errors.OpError, RuntimeError) as error:
-                failure = f"{type(error).__name__}: {error}"; print(failure)
+                failure = f"{type(error).__name__}: {error}"
                 missing = next((c.index for c in self.script.calls if c.index not in runner.results), 0)
                 runner.results.setdefault(missing, Failure(type(error).__name__, str(error)))
             finals = judge_finals = sessions.variables() if not failure else {}

@@ -164,9 +164,8 @@ class Judge:
         material = self.script.calls[call]
         closure = self.script.facts(material).closure((fetch,) if fetch else material.fetches, (), material.feeds)
         for finding in self.script.record.findings:
-            if finding.kind not in {"race", "overlap"} or finding.call not in {None, call}:
-                continue
-            if not finding.ops or closure & set(finding.ops) or finding.kind == "overlap":
+            here = finding.kind == "overlap" and finding.call == call
+            if here or (finding.kind == "race" and closure & set(finding.ops)):
                 return finding.text
         return ""
 

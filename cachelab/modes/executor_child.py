@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cachelab.modes.runner import Ran
+    from cachelab.modes.traces import Ran
 
 _NODE = re.compile(rb"Process node: \d+ step -?\d+ \{\{node ([^}]+)\}\} = (\w+)(.*)")
 POLL_SECONDS = 0.005
@@ -37,13 +37,11 @@ class Log:
             time.sleep(POLL_SECONDS)
         return size
 
-    def nodes(self, start: int, end: int) -> list[Any]:
-        """Return the nodes that were processed, dead ones left out."""
-        from cachelab.modes.runner import Node
-
+    def nodes(self, start: int, end: int) -> list[tuple[str, str]]:
+        """Return name and op type of the nodes that were processed, dead ones left out."""
         text = os.pread(self.file.fileno(), end - start, start)
         return [
-            Node(name.decode(), kind.decode(), 0.0)
+            (name.decode(), kind.decode())
             for name, kind, rest in _NODE.findall(text)
             if b"is dead" not in rest and not name.startswith(b"_")
         ]
@@ -58,7 +56,7 @@ def repeat(job: dict[str, Any], log: Log) -> list[tuple[str, Ran]]:
     """Repeat a recording in mode ``partial_run``; return (phase, what ran) in order."""
     from cachelab.modes.partial_run import PartialRun
     from cachelab.modes.place import Place
-    from cachelab.modes.runner import Ran, Runner
+    from cachelab.modes.runner import Runner
     from cachelab.modes.script import Script
 
     place = Place(job["material"], optimizers=job["optimizers"])
@@ -90,7 +88,8 @@ def repeat(job: dict[str, Any], log: Log) -> list[tuple[str, Ran]]:
     found = []
     for (phase, calls, start), (_next, _calls, end) in zip(marks, marks[1:], strict=False):
         if phase != "end":
-            found.append((phase, Ran(calls, log.nodes(start, end))))
+            reader = script.graph(script.calls[calls[0]]).reader
+            found.append((phase, reader.of_log(log.nodes(start, end), calls)))
     return found
 
 

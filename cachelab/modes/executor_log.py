@@ -24,7 +24,7 @@ from cachelab.i18n import translate as _
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cachelab.modes.runner import Ran
+    from cachelab.modes.traces import Ran
 
 SECONDS = 120.0
 """The child gives up, or is given up, after this time."""

@@ -42,7 +42,8 @@ class Feed(Keeping):
             *runner.targets(call.session, call.targets),
             *runner.tensors(call.session, extra),
         ]
-        values = runner.run(call.session, fetches, feed, (call.index,))
+        names = ((*call.fetches, *extra), call.targets, (*plan.feeds, *plan.serve))
+        values = runner.run(call.session, fetches, feed, (call.index,), names=names)
         found = dict(zip(call.fetches, values, strict=False))
         more = dict(zip(extra, values[len(fetches) - len(extra) :], strict=True))
         for tensor in plan.keep:

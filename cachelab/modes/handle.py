@@ -53,7 +53,8 @@ class Handle(Keeping):
             *runner.targets(call.session, call.targets),
             *(self._makers[graph_id, name][0] for name in keep),
         ]
-        values = runner.run(call.session, fetches, feed, (call.index,))
+        names = ((*call.fetches, *keep), call.targets, (*plan.feeds, *plan.serve))
+        values = runner.run(call.session, fetches, feed, (call.index,), names=names)
         for name, value in zip(keep, values[len(fetches) - len(keep) :], strict=True):
             self.values[call.session, name] = value
         runner.keep(call, dict(zip(call.fetches, values, strict=False)))

@@ -31,8 +31,9 @@ class Joint(Grouped):
                 values.update(self.script.feed_values(call, runner.results))
             fetches = [*runner.tensors(first.session, names), *runner.targets(first.session, targets)]
             results = runner.run(
-                first.session, fetches, runner.feed(first.session, values), tuple(call.index for call in group)
-            )
+                first.session, fetches, runner.feed(first.session, values), tuple(call.index for call in group),
+                names=(names, targets, tuple(values)),
+            )  # fmt: skip
             found = dict(zip(names, results, strict=False))
             for call in group:
                 runner.keep(call, {name: found[name] for name in call.fetches})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
+from tensorflow.python.util import deprecation
 
 from cachelab.i18n import translate as _
 from cachelab.model import BOOKKEEPING
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from cachelab.material import CallMaterial
     from cachelab.modes.bench import Bench
-    from cachelab.modes.runner import Ran, Runner
+    from cachelab.modes.runner import Runner
+    from cachelab.modes.traces import Ran
 
 DEPRECATED = (
     "TensorFlow marks `partial_run` as deprecated; today one `tf.function` that returns both results, or one run "
@@ -155,7 +157,13 @@ class PartialRun(Grouped):
         fetches = [t for part in parts for t in (*runner.tensors(session_id, part.fetches), *part.targets)]
         feeds = [t for part in parts for t in runner.tensors(session_id, part.feeds)]
         runner.mark(parts[0].call.index, "setup")
-        handle = session.partial_run_setup(fetches, feeds) if fetches else None
+        with deprecation.silence():  # the notes say it once
+            self._parts(runner, parts, session.partial_run_setup(fetches, feeds) if fetches else None)
+        runner.mark(parts[-1].call.index, "end")
+
+    def _parts(self, runner: Runner, parts: Sequence[Part], handle: Any) -> None:
+        session_id = parts[0].call.session
+        session = runner.sessions[session_id]
         known: dict[str, Any] = {}
         for part in parts:
             call = part.call
@@ -171,7 +179,6 @@ class PartialRun(Grouped):
             elif feed:
                 session.partial_run(handle, [], feed)
             runner.keep(call, {name: known[name] for name in call.fetches})
-        runner.mark(parts[-1].call.index, "end")
 
     def traced(self, bench: Bench) -> list[Ran] | None:
         """Return what ran, from the executor's log in a child process; note what ran ahead of its call."""
@@ -202,10 +209,10 @@ class PartialRun(Grouped):
             if phase == "part":
                 parts[ran.calls] = parts.get(ran.calls, -1) + 1
             call = ran.calls[max(parts.get(ran.calls, 0), 0)]
-            for node in ran.nodes or ():
-                owner = next((c for c in ran.calls if node.name in self.needed(c)), None)
+            for name in ran.executed:
+                owner = next((c for c in ran.calls if name in self.needed(c)), None)
                 if owner is not None and (phase == "setup" or owner > call):
-                    found.setdefault(("setup" if phase == "setup" else str(call), owner), []).append(node.name)
+                    found.setdefault(("setup" if phase == "setup" else str(call), owner), []).append(name)
         notes = []
         for (when, owner), names in found.items():
             work = [name for name in names if self._works(owner, name)]

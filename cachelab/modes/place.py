@@ -13,6 +13,7 @@ from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.material import UNINITIALIZED
 from cachelab.modes.graphs import Facts
+from cachelab.modes.traces import Reader
 
 if TYPE_CHECKING:
     from cachelab.material import GraphMaterial, Material, SessionMaterial, VariableMaterial
@@ -71,6 +72,7 @@ class PrivateGraph:
         with self.graph.as_default():
             tf1.import_graph_def(definition, name="")
         self.facts = Facts(self.graph)
+        self.reader = Reader(self.facts)
         self._setters: dict[str, tuple[Any, Any]] = {}
         self._destroyers: dict[str, Any] = {}
 
@@ -88,7 +90,7 @@ class PrivateGraph:
         if found is None:
             reference = self.op(variable.op).outputs[0]
             with self.graph.as_default(), tf.name_scope("cachelab_restore"), tf.device(None):
-                value = tf1.placeholder(tf.as_dtype(variable.dtype).base_dtype)
+                value = tf1.placeholder(_dtype(variable.dtype))
                 if variable.is_ref:
                     op = tf.raw_ops.Assign(ref=reference, value=value, validate_shape=False).op
                 else:
@@ -213,6 +215,11 @@ class Sessions:
             for variable in {**recorded.initial, **recorded.final}.values():
                 values[session_id, variable.op] = _read(session, graph, variable)
         return values
+
+
+def _dtype(name: str) -> Any:
+    """Return a dtype by its name or by the number of its enum, which for references lies 100 higher."""
+    return tf.as_dtype(int(name) if name.isdigit() else name).base_dtype
 
 
 def _read(session: Any, graph: PrivateGraph, variable: VariableMaterial) -> Any:

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cachelab.modes.bench import Bench
-    from cachelab.modes.runner import Ran, Runner
+    from cachelab.modes.runner import Runner
     from cachelab.modes.script import Script
+    from cachelab.modes.traces import Ran
 
 
 class Mode:

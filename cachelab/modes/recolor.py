@@ -6,12 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from cachelab.model import BOOKKEEPING, Columns, Record
+from cachelab.modes.traces import Execution, Ran
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cachelab.modes.protocol import Mode
-    from cachelab.modes.runner import Node, Ran
     from cachelab.modes.script import Script
 
 
@@ -37,16 +37,19 @@ class Recolor:
         self._by_call = self._attribute(list(ran))
         self._seen: dict[Any, int] = {}
 
-    def _attribute(self, ran: list[Ran]) -> dict[int, dict[str, list[Node]]]:
-        """Return call -> op -> its executions; what a shared run executed goes to the first call that needs it."""
-        found: dict[int, dict[str, list[Node]]] = {}
+    def _attribute(self, ran: list[Ran]) -> dict[int, Ran]:
+        """Return call -> what became of its ops; what a shared run executed goes to the first call that needs it."""
+        found: dict[int, Ran] = {}
         for run in ran:
-            for node in run.nodes or ():
-                name = run.names.get(node.name, node.name)
-                owner = next((c for c in run.calls if name in self.mode.needed(c)), run.calls[0])
-                found.setdefault(owner, {}).setdefault(name, []).append(node)
             for call in run.calls:
-                found.setdefault(call, {})
+                found.setdefault(call, Ran((call,))).fates.update(run.fates)
+            for name, execution in run.executed.items():
+                owner = next((c for c in run.calls if name in self.mode.needed(c)), run.calls[0])
+                known = found[owner].executed
+                before = known.get(name)
+                if before is not None:
+                    execution = Execution(*(one + other for one, other in zip(before, execution, strict=True)))
+                known[name] = execution
         return found
 
     def record(self) -> Record:
@@ -77,35 +80,34 @@ class Recolor:
     def _columns(self, call: int) -> Columns:
         old = self.script.columns(call)
         graph = self.script.record.graphs[self.script.record.entry(call).graph]
-        measured = self._by_call.get(call)
+        ran = self._by_call.get(call)
         needed, served = self.mode.needed(call), set(self.mode.served(call))
         shared = self._shared(call)
-        status, evidence, seconds, count, witness, cause = [], [], [], [], [], []
+        lists: dict[str, list[Any]] = {n: [] for n in ("status", "evidence", "seconds", "count", "witness", "cause", "into")}
         for at, row in enumerate(old.op):
             name = graph.name[row]
-            nodes = (measured or {}).get(name, ())
-            edge = name in shared and self._on_edge(name, call, shared)
-            letter, sure = self._letter(
-                name, graph.type[row], old.status[at], nodes, (needed, served | {name} if edge else served, shared)
-            )
-            if measured is None and letter in "cr" and sure == "m":
-                sure = "d"
+            execution = ran.executed.get(name) if ran is not None else None
+            if name in shared and self._on_edge(name, call, shared):
+                served.add(name)
+            letter, sure, into = self._letter(name, old.status[at], execution, ran, (needed, served, shared))
             back = None
             if letter == "c":
                 token = self._key(name, call)
                 if token in self._seen:
                     letter, back = "r", call - self._seen[token]
                 self._seen.setdefault(token, call)
-            self._tally(letter, graph.type[row], max(len(nodes), 1))
-            status.append(letter)
-            evidence.append(sure)
-            seconds.append(sum(node.seconds for node in nodes))
-            count.append(len(nodes))
-            witness.append(back)
-            cause.append(old.cause[at] if letter in "cr" else ())
+            self._tally(letter, graph.type[row], 1 if execution is None else execution.count)
+            lists["status"].append(letter)
+            lists["evidence"].append(sure)
+            lists["seconds"].append(0.0 if execution is None else execution.seconds)
+            lists["count"].append(0 if execution is None else execution.count)
+            lists["witness"].append(back)
+            lists["cause"].append(old.cause[at] if letter in "cr" else ())
+            lists["into"].append(graph.index.get(into, -1) if into else -1)
         return Columns(
-            old.op, "".join(status), "".join(evidence), tuple(seconds), old.bytes, tuple(count), tuple(witness),
-            tuple(cause), old.into, old.shape, (), old.device,
+            old.op, "".join(lists["status"]), "".join(lists["evidence"]), tuple(lists["seconds"]), old.bytes,
+            tuple(lists["count"]), tuple(lists["witness"]), tuple(lists["cause"]), tuple(lists["into"]), old.shape, (),
+            old.device,
         )  # fmt: skip
 
     def _key(self, name: str, call: int) -> Any:
@@ -122,24 +124,35 @@ class Recolor:
             self.counts["reused"] += 1
 
     def _shared(self, call: int) -> set[str]:
-        """Return the ops that ran for an earlier call of the same run and whose value this call used as well."""
-        earlier = [other for other in self.mode.together(call) if other < call]
-        return {name for other in earlier for name in self._by_call.get(other, self.mode.needed(other))}
+        """Return the ops that ran for an earlier call of the same run and that this call would have needed too."""
+        found: set[str] = set()
+        for other in self.mode.together(call):
+            if other < call:
+                ran = self._by_call.get(other)
+                found.update(self.mode.needed(other) if ran is None else ran.executed)
+        return found & self.mode.needed(call)
 
     def _letter(
-        self, name: str, kind: str, old: str, nodes: Iterable[Node], sets: tuple[frozenset[str], set[str], set[str]]
-    ) -> tuple[str, str]:
-        """Return status and evidence of one op."""
+        self,
+        name: str,
+        old: str,
+        execution: Execution | None,
+        ran: Ran | None,
+        sets: tuple[frozenset[str], set[str], set[str]],
+    ) -> tuple[str, str, str]:
+        """Return status, evidence, and the op that it went into, of one op."""
         needed, served, shared = sets
-        if any(node.type == kind for node in nodes):
-            return "c", "m"
+        if execution is not None:
+            return "c", "m", ""
+        sure = "d" if ran is None else "m"
         if name in served:
-            return "s", "m"
+            return "s", sure, ""
         if name not in needed or name in shared:
-            return ("p", "m") if old != "t" else ("t", "d")
-        if old in "cr":
-            return ("x", "d") if self._by_call else ("c", "d")
-        return old, "d"
+            return ("t" if old == "t" else "p"), sure, ""
+        if ran is None:
+            return ("c", "d", "") if old in "cr" else (old, "d", "")
+        letter, into = ran.fates.get(name, ("x" if old in "cr" else old, ""))
+        return letter, ("m" if name in ran.fates and letter != "x" else "d"), into
 
     def _on_edge(self, name: str, call: int, shared: set[str]) -> bool:
         """Whether an op that ran for an earlier call is fetched, or has a consumer that runs only now."""

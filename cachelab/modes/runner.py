@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.util import deprecation
 
 from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
+from cachelab.modes.traces import Ran, full_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from cachelab.material import CallMaterial
     from cachelab.modes.place import Sessions
     from cachelab.modes.script import Script
+    from cachelab.modes.traces import Names
 
 tf1 = tf.compat.v1
 SHORT_TIMEOUT_MS = 500
-_LABEL = re.compile(r"^(?P<name>\S+) = (?P<type>\w+)\(")
 
 
 class CancelledReplayError(CacheLabError):
@@ -35,27 +36,6 @@ class Failure:
 
     type: str
     text: str
-
-
-@dataclass(frozen=True)
-class Node:
-    """One executed node: its name and op type after graph optimisation, its time in seconds."""
-
-    name: str
-    type: str
-    seconds: float
-
-
-@dataclass
-class Ran:
-    """One run of TensorFlow: the recorded calls that it served, and the nodes that it executed.
-
-    ``nodes`` is ``None`` where nothing was traced.
-    """
-
-    calls: tuple[int, ...]
-    nodes: list[Node] | None = None
-    names: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -127,7 +107,8 @@ class Runner:
         feed: Mapping[Any, Any],
         calls: tuple[int, ...],
         *,
-        names: dict[str, str] | None = None,
+        names: Names | None = None,
+        copies: Mapping[str, str] | None = None,
         timeout_ms: int = 0,
     ) -> Any:
         """Run tensors and ops in a private session, traced if this runner traces.
@@ -143,7 +124,9 @@ class Runner:
         calls
             The recorded calls that this run serves.
         names
-            Name in the private graph -> name in the user's, for ops that a mode copied.
+            What is run in names of the user's graph: fetches, targets, feeds with kept values among them.
+        copies
+            Name of an op that a mode copied -> name of its original.
         timeout_ms
             Milliseconds after which to give up; 0: as the session says.
 
@@ -154,15 +137,15 @@ class Runner:
         """
         if not (self.trace or timeout_ms):
             return self.sessions[session].run(fetches, feed)
-        options = tf1.RunOptions(timeout_in_ms=timeout_ms)
         if not self.trace:
+            options = tf1.RunOptions(timeout_in_ms=timeout_ms)
             return self.sessions[session].run(fetches, feed, options=options)
-        options.trace_level = tf1.RunOptions.FULL_TRACE
         metadata = tf1.RunMetadata()
-        note = Ran(calls, names=names or {})
+        note = Ran(calls)
         self.ran.append(note)
+        options = full_trace(timeout_ms)
         values = self.sessions[session].run(fetches, feed, options=options, run_metadata=metadata)
-        note.nodes = nodes_of(metadata.step_stats)
+        self.script.place.graph_of(session).reader.read(metadata, names, copies or {}, note)
         return values
 
     def mark(self, call: int, phase: str) -> None:
@@ -187,15 +170,19 @@ class Runner:
                 feed = self.feed(call.session, self.script.feed_values(call, self.results))
                 slow = call.failed_type == "DeadlineExceededError"
                 values = self.run(
-                    call.session, fetches, feed, (call.index,), timeout_ms=SHORT_TIMEOUT_MS if slow else 0
-                )
+                    call.session, fetches, feed, (call.index,),
+                    names=(call.fetches, call.targets, tuple(call.feeds)),
+                    timeout_ms=SHORT_TIMEOUT_MS if slow else 0,
+                )  # fmt: skip
                 self.keep(call, dict(zip(call.fetches, values, strict=False)))
         except (tf.errors.OpError, RuntimeError, ValueError, TypeError) as error:
             self.results[call.index] = Failure(type(error).__name__, str(error))
 
     def _setup(self, call: CallMaterial) -> None:
         fetches = [*self.tensors(call.session, call.fetches), *self.targets(call.session, call.targets)]
-        handle = self.sessions[call.session].partial_run_setup(fetches, self.tensors(call.session, tuple(call.feeds)))
+        feeds = self.tensors(call.session, self.script.record.entry(call.index).feeds)
+        with deprecation.silence():
+            handle = self.sessions[call.session].partial_run_setup(fetches, feeds)
         self._handles[call.session, call.handle] = handle
         self.results[call.index] = {}
 
@@ -203,22 +190,9 @@ class Runner:
         handle = self._handles[call.session, call.handle]
         fetches = self.tensors(call.session, call.fetches)
         feed = self.feed(call.session, self.script.feed_values(call, self.results))
-        values = self.sessions[call.session].partial_run(handle, fetches, feed)
+        with deprecation.silence():
+            values = self.sessions[call.session].partial_run(handle, fetches, feed)
         self.keep(call, dict(zip(call.fetches, values, strict=True)))
-
-
-def nodes_of(step_stats: Any) -> list[Node]:
-    """Return the executed nodes of a ``StepStats``, without those that TensorFlow itself adds."""
-    found = []
-    for device in step_stats.dev_stats:
-        if "/stream:" in device.device:
-            continue
-        for stats in device.node_stats:
-            label = _LABEL.match(stats.timeline_label)
-            kind = label["type"] if label else ""
-            if not stats.node_name.startswith("_"):
-                found.append(Node(stats.node_name, kind, stats.all_end_rel_nanos * 1e-9))
-    return found
 
 
 def own(value: Any) -> Any:

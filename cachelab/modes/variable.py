@@ -118,8 +118,10 @@ class Variable(Keeping):
 
     def serve(self, runner: Runner, call: CallMaterial, plan: CallPlan) -> None:
         """Issue one call on the copies, storing what is to be kept."""
-        fetches, names = self._plans[call.index]
-        values = runner.run(call.session, fetches, self.feed_of(runner, call, plan), (call.index,), names=names)
+        fetches, copies = self._plans[call.index]
+        names = ((*call.fetches, *plan.keep), call.targets, (*plan.feeds, *plan.serve))
+        feed = self.feed_of(runner, call, plan)
+        values = runner.run(call.session, fetches, feed, (call.index,), names=names, copies=copies)
         runner.keep(call, dict(zip(call.fetches, values, strict=False)))
         if plan.keep:
             graph_id = self.script.material.sessions[call.session].graph

@@ -14,7 +14,7 @@ import tensorflow as tf
 from cachelab import material as m
 from cachelab import model
 from cachelab.modes.graphs import Facts
-from cachelab.modes.runner import nodes_of
+from cachelab.tf.hooks import unobserved
 
 tf1 = tf.compat.v1
 
