@@ -11,7 +11,7 @@ import tensorflow as tf
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.model import MODES, ModeResult
-from cachelab.modes.equality import Equality, Judge, worst
+from cachelab.modes.equality import Digest, Equality, Judge, worst
 from cachelab.modes.place import Place
 from cachelab.modes.recolor import Recolor
 from cachelab.modes.run import Run
@@ -177,6 +177,7 @@ class Bench:
                 mode.issue(runner)
                 variables = sessions.variables()
             judge = Judge(script, None, _("not the same execution"))
+            judge.unseeded_writes()
             equalities = judge.results(runner.results, recorded_results(script))
             self._proved = (not_reproduced(script, equalities), equalities, runner.results, variables)
         return self._proved
@@ -339,8 +340,9 @@ class Attempt:
         equality = worst(every)
         reasons = [verdict(mode.name, key, one) for key, one in every.items() if one.kind == equality != "equal"]
         if mode.name == "run":
-            equality = "differs" if reason else "reproduced"
-            reasons = [reason] if reason else []
+            excused = next((one for one in fetches.values() if one.excused), None)
+            equality = "differs" if reason or excused else "reproduced"
+            reasons = [reason] if reason else [_excuse(excused)] if excused else []
         setup = prepare + max(0.0, cold - seconds)
         speedup = run_seconds / seconds if seconds else 0.0
         saving = run_seconds - seconds
@@ -386,6 +388,12 @@ def verdict(mode: str, key: tuple[Any, ...], one: Equality) -> str:
     )
 
 
+def _excuse(one: Equality) -> str:
+    return _("Not the recorded numbers: {reason}. Other modes are compared with this replay, which fixes the seed.").format(
+        reason=one.reason
+    )
+
+
 def refused(mode: str, reason: str, equality: str = "not applicable") -> Replay:
     """Return the outcome of a mode that can't be used, with the reason."""
     result = ModeResult(mode=mode, applicable=False, reason=reason, equality=equality)
@@ -393,23 +401,24 @@ def refused(mode: str, reason: str, equality: str = "not applicable") -> Replay:
 
 
 def recorded_results(script: Script) -> dict[int, Any]:
-    """Return call -> dict of fetch -> recorded value, or a :class:`Failure`; values not kept are left out."""
+    """Return call -> dict of fetch -> recorded value (its digest where it was not kept), or a :class:`Failure`."""
     found: dict[int, Any] = {}
     for call in script.calls:
         if call.failed is not None:
             found[call.index] = Failure(call.failed_type, call.failed)
             continue
-        values = dict(zip(call.fetches, (script.material.values.get(d) for d in call.results), strict=False))
-        found[call.index] = {name: value for name, value in values.items() if value is not None}
+        held = script.material.values
+        found[call.index] = {
+            name: Digest(digest or "") if held.get(digest) is None else held.get(digest)
+            for name, digest in zip(call.fetches, call.results, strict=False)
+        }
     return found
 
 
 def not_reproduced(script: Script, equalities: Mapping[tuple[int, str], Equality]) -> str:
     """Return why ``run`` did not give the recorded results again, ``""`` if it did."""
     for (index, fetch), one in equalities.items():
-        if one.kind != "differs":
-            continue
-        if fetch and script.calls[index].results and _lost(script, index, fetch):
+        if one.kind != "differs" or one.excused:
             continue
         call = script.calls[index]
         closure = script.closure(call) if not fetch else script.facts(call).closure((fetch,), (), call.feeds)
@@ -425,13 +434,6 @@ def not_reproduced(script: Script, equalities: Mapping[tuple[int, str], Equality
             call=index, fetch=fetch, difference=one.difference, reason=one.reason
         ).strip()
     return ""
-
-
-def _lost(script: Script, call: int, fetch: str) -> bool:
-    """Whether a recorded result is known by its digest only."""
-    material = script.calls[call]
-    digest = dict(zip(material.fetches, material.results, strict=False)).get(fetch)
-    return script.material.values.get(digest) is None
 
 
 def mode_named(name: str) -> type[Mode]:

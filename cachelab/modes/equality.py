@@ -9,6 +9,7 @@ import numpy as np
 
 from cachelab.i18n import translate as _
 from cachelab.modes.runner import Failure
+from cachelab.tf.values import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +27,21 @@ class Equality:
     """How one value of a mode compares: ``equal`` (bitwise), ``close`` or ``differs``.
 
     ``difference`` is the largest absolute difference; ``reason`` says why it is not ``equal``; ``defect`` tells
-    that the graph gives no reason: then CacheLab has a defect.
+    that the graph gives no reason: then CacheLab has a defect. ``excused`` differences come from random ops
+    without a seed, which draw other numbers in every session.
     """
 
     kind: str
     difference: float = 0.0
     reason: str = ""
     defect: bool = False
+    excused: bool = False
+
+
+class Digest(str):
+    """Stands for a recorded value that was too large to keep."""
+
+    __slots__ = ()
 
 
 def same(ours: Any, theirs: Any) -> Equality:
@@ -48,6 +57,10 @@ def same(ours: Any, theirs: Any) -> Equality:
     Equality
         Without a reason.
     """
+    if isinstance(theirs, Digest):
+        if digest(ours) == theirs:
+            return Equality("equal")
+        return Equality("close", float("nan"), _("the recorded value was not kept; its digest is another"))
     if (ours is None) != (theirs is None):
         return Equality("differs", float("inf"))
     if ours is None:
@@ -97,6 +110,7 @@ class Judge:
         self.mode = mode
         self.close_reason = close_reason
         self._explained: dict[int, str] = {}
+        self._excused: set[int] = set()
 
     def results(self, ours: Mapping[int, Any], theirs: Mapping[int, Any]) -> dict[tuple[int, str], Equality]:
         """Compare every fetch of every call: (call, fetch) -> equality; a failed call has the fetch ``""``."""
@@ -150,14 +164,34 @@ class Judge:
         if one.kind == "close":
             return Equality("close", one.difference, self.close_reason)
         reason = self._reason(call, fetch)
-        return Equality("differs", one.difference, reason, defect=not reason)
+        return Equality("differs", one.difference, reason, not reason, excused=call in self._excused)
 
     def _reason(self, call: int, fetch: str) -> str:
-        reason = self.mode.differences(call, fetch) if self.mode is not None and fetch else ""
+        if self.mode is not None:
+            reason = self.mode.differences(call, fetch) if fetch else ""
+        else:
+            reason = self._unseeded(call, fetch)
+            if reason:
+                self._excused.add(call)
         reason = reason or self._race(call, fetch) or self._follows(call)
         if reason:
             self._explained.setdefault(call, reason)
         return reason
+
+    def _unseeded(self, call: int, fetch: str) -> str:
+        """Return the random op without a seed that a recorded result depends on."""
+        material = self.script.calls[call]
+        fetches = (fetch,) if fetch else material.fetches
+        closure = self.script.facts(material).closure(fetches, () if fetch else material.targets, material.feeds)
+        found = closure & self.script.graph(material).unseeded
+        return _("`{op}` has no seed and draws other numbers in every session").format(op=min(found)) if found else ""
+
+    def unseeded_writes(self) -> None:
+        """Explain, before results are compared, what calls that write from random ops without a seed bring about."""
+        for call in self.script.calls:
+            if self.script.effects(call).writes and (reason := self._unseeded(call.index, "")):
+                self._explained[call.index] = reason
+                self._excused.add(call.index)
 
     def _race(self, call: int, fetch: str) -> str:
         """Return the race or overlap in the recording that leaves a result open."""
@@ -181,5 +215,7 @@ class Judge:
                 self.script.effects(self.script.calls[between]).writes & reads for between in range(earlier, call)
             )
             if linked or wrote:
+                if earlier in self._excused:
+                    self._excused.add(call)
                 return _("follows from call {call}: {reason}").format(call=earlier, reason=reason)
         return ""

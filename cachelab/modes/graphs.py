@@ -112,6 +112,10 @@ class Facts:
             found = self._effects[key] = self._sum(key)
         return found
 
+    def drawing(self) -> frozenset[str]:
+        """Return the ops that draw random numbers."""
+        return frozenset(self.flat.name[row] for row, kind in self.flat.draws.items() if kind == "random")
+
     def _sum(self, names: frozenset[str]) -> Effects:
         flat = self.flat
         total: dict[str, set[str]] = {field.name: set() for field in fields(Effects)}

@@ -14,12 +14,15 @@ from cachelab.i18n import translate as _
 from cachelab.material import UNINITIALIZED
 from cachelab.modes.graphs import Facts
 from cachelab.modes.traces import Reader
+from cachelab.tf.effects import RANDOM
 
 if TYPE_CHECKING:
     from cachelab.material import GraphMaterial, Material, SessionMaterial, VariableMaterial
 
 tf1 = tf.compat.v1
-OPTIONAL_TIMEOUT_MS = 60_000
+TIMEOUT_MS = 60_000
+SEED = 20_231_115
+"""Seed of random ops that have none, in private graphs only."""
 
 
 def off(config: Any) -> Any:
@@ -51,6 +54,17 @@ def private_config(serialized: bytes, *, optimizers: bool, timeout_ms: int) -> A
     return config if optimizers else off(config)
 
 
+def give_seeds(definition: Any) -> frozenset[str]:
+    """Give random ops without a seed a fixed one, in place; return their names (bare names inside functions)."""
+    found = set()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    for at, node in enumerate(nodes):
+        if node.op in RANDOM and "seed" in node.attr and not (node.attr["seed"].i or node.attr["seed2"].i):
+            node.attr["seed"].i, node.attr["seed2"].i = SEED, at + 1
+            found.add(node.name)
+    return frozenset(found)
+
+
 class PrivateGraph:
     """A private copy of one recorded graph.
 
@@ -60,6 +74,9 @@ class PrivateGraph:
         The ``tf.Graph``; a mode may add ops to it.
     facts
         Closures and effects of the user's ops in it.
+    unseeded
+        Random ops that the user gave no seed. Here they have one, so that two replays draw the same numbers; they
+        are not the numbers of the recording.
     """
 
     def __init__(self, material: GraphMaterial, *, remote: bool) -> None:
@@ -67,12 +84,16 @@ class PrivateGraph:
         if remote:
             for node in [*definition.node, *(node for f in definition.library.function for node in f.node_def)]:
                 node.device = ""
+        unseeded = give_seeds(definition)
         self.graph = tf.Graph()
         self.graph.seed = material.seed
         with self.graph.as_default():
             tf1.import_graph_def(definition, name="")
         self.facts = Facts(self.graph)
         self.reader = Reader(self.facts)
+        self.unseeded = frozenset(
+            name for name in self.facts.drawing() if name in unseeded or name.rpartition("/")[2] in unseeded
+        )
         self._setters: dict[str, tuple[Any, Any]] = {}
         self._destroyers: dict[str, Any] = {}
 
@@ -123,7 +144,7 @@ class Place:
         Milliseconds after which a blocked call gives up.
     """
 
-    def __init__(self, material: Material, *, optimizers: bool = True, timeout_ms: int = OPTIONAL_TIMEOUT_MS) -> None:
+    def __init__(self, material: Material, *, optimizers: bool = True, timeout_ms: int = TIMEOUT_MS) -> None:
         self.material = material
         self.optimizers = optimizers
         self.timeout_ms = timeout_ms
