@@ -149,11 +149,14 @@ class Bench:
         self.memory_budget = memory_budget
         self._proved: tuple[str, dict[Any, Equality], dict[int, Any], dict[Any, Any]] | None = None
 
-    def script(self) -> Script:
+    def script(self, mode: str = "run") -> Script:
         """Return the calls over new private graphs."""
         slowest = max((call.seconds for call in self.record.calls), default=0.0)
         timeout = max(MIN_TIMEOUT_MS, int(20_000 * slowest))
-        return Script(self.record, self.material, Place(self.material, optimizers=self.optimizers, timeout_ms=timeout))
+        place = Place(
+            self.material, optimizers=self.optimizers, timeout_ms=timeout, pruned=mode != "partial_run"
+        )
+        return Script(self.record, self.material, place)
 
     def refusal(self, script: Script) -> str:
         """Return why the recording can't be repeated at all, ``""`` if it can."""
@@ -171,6 +174,8 @@ class Bench:
             final variables.
         """
         if self._proved is None:
+            if not script.place.pruned:
+                script = self.script()
             with script.place.open() as sessions:
                 runner = Runner(script, sessions, cancel=self.cancel)
                 mode = Run(script)
@@ -199,7 +204,7 @@ class Bench:
         mode_class = mode_named(name)
         steps = 5
         self.progress(0, steps, _("building a private copy"))
-        script = self.script()
+        script = self.script(name)
         reason = self.refusal(script)
         if reason:
             return refused(name, reason)

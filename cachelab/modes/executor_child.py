@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NODE = re.compile(rb"Process node: \d+ step -?\d+ \{\{node ([^}]+)\}\} = (\w+)(.*)")
 POLL_SECONDS = 0.005
-MOST_QUIET_SECONDS = 2.0
+MOST_QUIET_SECONDS = 0.3
 
 
 class Log:
@@ -27,11 +27,15 @@ class Log:
         self.file: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         os.dup2(self.file.fileno(), 2)
 
+    def size(self) -> int:
+        """Return the length of the log now."""
+        return os.fstat(self.file.fileno()).st_size
+
     def settle(self, quiet: float) -> int:
         """Wait until nothing was logged for ``quiet`` seconds; return the length of the log."""
         size, since = -1, time.monotonic()
         while time.monotonic() - since < quiet:
-            now = os.fstat(self.file.fileno()).st_size
+            now = self.size()
             if now != size:
                 size, since = now, time.monotonic()
             time.sleep(POLL_SECONDS)
@@ -59,7 +63,7 @@ def repeat(job: dict[str, Any], log: Log) -> list[tuple[str, Ran]]:
     from cachelab.modes.runner import Runner
     from cachelab.modes.script import Script
 
-    place = Place(job["material"], optimizers=job["optimizers"])
+    place = Place(job["material"], optimizers=job["optimizers"], pruned=False)
     script = Script(job["record"], job["material"], place)
     quiet = min(job["quiet"], MOST_QUIET_SECONDS)
     marks: list[tuple[str, tuple[int, ...], int]] = []
@@ -71,9 +75,9 @@ def repeat(job: dict[str, Any], log: Log) -> list[tuple[str, Ran]]:
             marks.append((phase, tuple(mode.together(call)), log.settle(quiet)))
 
         def run(self, session: int, fetches: Sequence[Any], feed: Any, calls: tuple[int, ...], **options: Any) -> Any:
-            marks.append(("run", calls, log.settle(quiet)))
+            marks.append(("run", calls, log.size()))
             values = super().run(session, fetches, feed, calls, **options)
-            marks.append(("end", calls, log.settle(quiet)))
+            marks.append(("end", calls, log.size()))
             return values
 
     mode = PartialRun(script)

@@ -32,8 +32,8 @@ def off(config: Any) -> Any:
     return config
 
 
-def private_config(serialized: bytes, *, optimizers: bool, timeout_ms: int) -> Any:
-    """Return a local session's ``ConfigProto``: the recorded one without cluster, placement pruning or cleanup.
+def private_config(serialized: bytes, *, optimizers: bool, timeout_ms: int, pruned: bool = True) -> Any:
+    """Return a local session's ``ConfigProto``: the recorded one without its cluster.
 
     Parameters
     ----------
@@ -43,13 +43,17 @@ def private_config(serialized: bytes, *, optimizers: bool, timeout_ms: int) -> A
         Whether graph optimisation stays as recorded; otherwise it is switched off.
     timeout_ms
         Milliseconds after which a blocked call gives up with ``DeadlineExceededError``.
+    pruned
+        Whether ``place_pruned_graph`` stays as recorded. ``InteractiveSession`` sets it, and a handle of
+        ``partial_run`` fails with it.
     """
     config = tf1.ConfigProto.FromString(serialized)
     config.ClearField("cluster_def")
     config.ClearField("isolate_session_state")
     config.ClearField("share_cluster_devices_in_session")
     del config.device_filters[:]
-    config.graph_options.place_pruned_graph = False  # InteractiveSession sets it; partial_run fails with it
+    if not pruned:
+        config.graph_options.place_pruned_graph = False
     config.operation_timeout_in_ms = timeout_ms
     return config if optimizers else off(config)
 
@@ -142,10 +146,15 @@ class Place:
         Whether graph optimisation stays as recorded.
     timeout_ms
         Milliseconds after which a blocked call gives up.
+    pruned
+        Whether ``place_pruned_graph`` stays as recorded.
     """
 
-    def __init__(self, material: Material, *, optimizers: bool = True, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(
+        self, material: Material, *, optimizers: bool = True, timeout_ms: int = TIMEOUT_MS, pruned: bool = True
+    ) -> None:
         self.material = material
+        self.pruned = pruned
         self.optimizers = optimizers
         self.timeout_ms = timeout_ms
         remote = {session.graph for session in material.sessions.values() if session.target}
@@ -177,7 +186,9 @@ class Sessions:
         self._open: dict[int, Any] = {}
         for session_id in place.session_ids:
             recorded = place.material.sessions[session_id]
-            config = private_config(recorded.config, optimizers=place.optimizers, timeout_ms=place.timeout_ms)
+            config = private_config(
+                recorded.config, optimizers=place.optimizers, timeout_ms=place.timeout_ms, pruned=place.pruned
+            )
             self._open[session_id] = tf1.Session(graph=place.graph_of(session_id).graph, config=config)
         self.restore(fresh=True)
 

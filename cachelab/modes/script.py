@@ -75,6 +75,8 @@ class Script:
     @cached_property
     def repeatable(self) -> bool:
         """Whether a session can issue the calls twice with an equal course: nothing but variables has a state."""
+        if any(call.kind in PARTIAL and call.failed for call in self.calls):
+            return False  # an error in a partial run kills the session
         return not any(
             effects.iterators or effects.streams or effects.opaque
             for effects in (self.effects(call) for call in self.calls)
