@@ -12,7 +12,6 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from cachelab.errors import OptionError
@@ -212,6 +211,10 @@ class Session(tf.compat.v1.Session):
         own = None
         if way.keep and options is None and run_metadata is None and not self._remote:
             own = self._holder.tracer()
+        if self._holder.overwrites:
+            with self._lock:
+                for name, _at in way.keep:
+                    self._store.forget(name)
         run = self._holder.prepare(plan, way, fetch_list, target_list, extra, values)
         with self._writes(plan.writes):
             if own is not None:
@@ -222,11 +225,12 @@ class Session(tf.compat.v1.Session):
             finally:
                 if own is not None:
                     own.close()
-        results = list(found[: len(fetch_list)])
-        results = self._holder.finish(results, fetch_list, values)
+        count = sum(tensor.name not in values for tensor in fetch_list)
+        results = self._holder.finish(list(found[:count]), fetch_list, values)
         if way.keep:
             kept = dict(zip([t.name for t in fetch_list], results, strict=True))
-            kept.update(zip(extra, found[len(fetch_list) :], strict=False))
+            kept.update(zip(extra, found[count:], strict=False))
+            kept.update(dict.fromkeys(set(extra) - kept.keys()))
             self._keep(plan, way, keys, kept, seconds, known)
         return results
 
@@ -287,7 +291,7 @@ class Session(tf.compat.v1.Session):
                     lambda sources: self._class_numbers.setdefault(sources, len(self._class_numbers)),
                     by_cells=not self._remote,
                 )
-                plan.alive = (list(target_list), list(fetch_list))  # ids stay theirs
+                plan.alive = (*target_list, *fetch_list)  # so that their ids stay theirs
         return plan
 
     def _keys(self, plan: LivePlan, feed_dict: Any) -> list[Any]:
@@ -311,7 +315,8 @@ class Session(tf.compat.v1.Session):
         seen = tuple([key is not None and key in self._seen for key in keys])
         kept = tuple([self._store.tensors(key) if flag else nothing for key, flag in zip(keys, seen, strict=True)])
         way = plan.way(seen, kept)
-        if way.mixes and len(self._threads) > 1:  # another thread may write between the served read and ours
+        risky = way.mixes or self._holder.overwrites
+        if risky and len(self._threads) > 1:  # another thread may write between the served read and ours
             way = plan.way(tuple([False] * len(keys)), tuple([nothing] * len(keys)))
         return way
 
@@ -345,4 +350,4 @@ class Session(tf.compat.v1.Session):
             self._everything += 1
 
 
-__all__ = ["LIVE_MODES", "CacheInfo", "Served", "Session", "np", "served"]
+__all__ = ["LIVE_MODES", "CacheInfo", "Served", "Session", "served"]

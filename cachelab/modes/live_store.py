@@ -128,6 +128,11 @@ class Store:
         self._keys[tensor].remove(key)
         self.held -= entry.size
 
+    def forget(self, tensor: str) -> None:
+        """Drop what is kept of a tensor."""
+        for key in list(self._keys.get(tensor, ())):
+            self._drop(key, tensor)
+
     def tensors(self, key: Any) -> frozenset[str]:
         """Return the tensors kept under a key."""
         return frozenset(self.entries.get(key, ()))

@@ -35,10 +35,16 @@ class Store:
             handle = tf.raw_ops.VarHandleOp(
                 dtype=dtype, shape=tf.TensorShape(None), shared_name=f"cachelab/{graph.unique_name('kept')}"
             )
-            value = tf.raw_ops.DeepCopy(x=value) if duplicate else tf.identity(value)
-            self.write = tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+            self._handle, self._duplicate = handle, duplicate
+            self.write = self.fill(graph, value)
             self.read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
             self.drop = tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=True)
+
+    def fill(self, graph: Any, value: Any) -> Any:
+        """Return an op that keeps a tensor."""
+        with graph.as_default(), tf.device(None), tf.name_scope("cachelab_variable/"):
+            value = tf.raw_ops.DeepCopy(x=value) if self._duplicate else tf.identity(value)
+            return tf.raw_ops.AssignVariableOp(resource=self._handle, value=value)
 
 
 class Variable(Keeping):
@@ -108,9 +114,7 @@ class Variable(Keeping):
         source = way(tensor)
         if source is private.tensor(tensor):
             return store.write
-        with private.graph.as_default(), tf.name_scope("cachelab_variable/"):
-            value = tf.raw_ops.DeepCopy(x=source) if self.script.has_references else tf.identity(source)
-            return tf.raw_ops.AssignVariableOp(resource=store.write.inputs[0], value=value)
+        return store.fill(private.graph, source)
 
     def reset(self) -> None:
         """Forget which sessions hold what."""
