@@ -394,9 +394,7 @@ def verdict(mode: str, key: tuple[Any, ...], one: Equality) -> str:
 
 
 def _excuse(one: Equality) -> str:
-    return _("Not the recorded numbers: {reason}. Other modes are compared with this replay, which fixes the seed.").format(
-        reason=one.reason
-    )
+    return _("Not the recorded numbers: {reason}. Other modes are compared with this replay.").format(reason=one.reason)
 
 
 def refused(mode: str, reason: str, equality: str = "not applicable") -> Replay:

@@ -14,6 +14,7 @@ from cachelab.tf.values import digest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cachelab.model import Finding
     from cachelab.modes.protocol import Mode
     from cachelab.modes.script import Script
 
@@ -28,7 +29,7 @@ class Equality:
 
     ``difference`` is the largest absolute difference; ``reason`` says why it is not ``equal``; ``defect`` tells
     that the graph gives no reason: then CacheLab has a defect. ``excused`` differences come from random ops
-    without a seed, which draw other numbers in every session.
+    without a seed, which draw other numbers in every session, or from races, which leave the value open.
     """
 
     kind: str
@@ -36,6 +37,12 @@ class Equality:
     reason: str = ""
     defect: bool = False
     excused: bool = False
+
+
+def _unordered(finding: Finding) -> str:
+    """Return a short reason for a difference that a race or an overlap allows."""
+    names = " and ".join(f"`{name}`" for name in finding.ops)
+    return _("{names} are not ordered, so that either value is right").format(names=names)
 
 
 class Digest(str):
@@ -200,7 +207,8 @@ class Judge:
         for finding in self.script.record.findings:
             here = finding.kind == "overlap" and finding.call == call
             if here or (finding.kind == "race" and closure & set(finding.ops)):
-                return finding.text
+                self._excused.add(call)
+                return _unordered(finding)
         return ""
 
     def _follows(self, call: int) -> str:

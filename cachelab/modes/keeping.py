@@ -65,6 +65,11 @@ class Keeping(Mode):
         plan = self.schedule.plans.get(call)
         return super().needed(call) if plan is None else plan.needed
 
+    def fed(self, call: int) -> Iterable[str]:
+        """Return the tensors of its own that a call is still fed."""
+        plan = self.schedule.plans.get(call)
+        return super().fed(call) if plan is None else plan.feeds
+
     @property
     def kept(self) -> tuple[str, ...]:
         """The cut tensors that are served at least once."""

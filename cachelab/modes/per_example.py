@@ -96,7 +96,13 @@ class PerExample(Mode):
 
     def together(self, call: int) -> Sequence[int]:
         """Return the calls that one vectorised run serves."""
+        if not self.vectorizes(call):
+            return (call,)
         return [member.index for member in self._group_of[call]]
+
+    def vectorizes(self, call: int) -> bool:
+        """Whether a call is part of a vectorised run."""
+        return self._group_of[call][0].index in self._of_group
 
     def prepare(self) -> None:
         """Vectorise the subgraph of every group in the private graph.

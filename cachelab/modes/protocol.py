@@ -79,6 +79,14 @@ class Mode:
         """Return the ops that a call may still run in this mode."""
         return self.script.closure(self.script.calls[call])
 
+    def fed(self, call: int) -> Iterable[str]:
+        """Return the tensors of its own that a call is still fed."""
+        return self.script.calls[call].feeds
+
+    def vectorizes(self, call: int) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether a call is part of a vectorised run, which runs ops of other names."""
+        return False
+
     def together(self, call: int) -> Sequence[int]:
         """Return the calls that one run serves with this one, in order; itself alone by default."""
         return (call,)

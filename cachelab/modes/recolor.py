@@ -36,6 +36,8 @@ class Recolor:
         self.counts = {"executed": 0, "recomputed": 0, "reused": 0}
         self._by_call = self._attribute(list(ran))
         self._seen: dict[Any, int] = {}
+        self._fed: set[str] = set()
+        self._lead: bool | None = None
 
     def _attribute(self, ran: list[Ran]) -> dict[int, Ran]:
         """Return call -> what became of its ops; what a shared run executed goes to the first call that needs it."""
@@ -83,6 +85,9 @@ class Recolor:
         ran = self._by_call.get(call)
         needed, served = self.mode.needed(call), set(self.mode.served(call))
         shared = self._shared(call)
+        self._fed = {tensor.rpartition(":")[0] for tensor in self.mode.fed(call)}
+        vectorized = self.mode.vectorizes(call)
+        self._lead = call == self.mode.together(call)[0] if vectorized else None
         lists: dict[str, list[Any]] = {n: [] for n in ("status", "evidence", "seconds", "count", "witness", "cause", "into")}
         for at, row in enumerate(old.op):
             name = graph.name[row]
@@ -145,6 +150,10 @@ class Recolor:
         if execution is not None:
             return "c", "m", ""
         sure = "d" if ran is None else "m"
+        if old == "d":
+            return ("d" if name in self._fed else "p"), sure, ""
+        if self._lead is not None and name in needed and old in "cr":  # one vectorised run under other names
+            return ("c" if self._lead else "m"), "d", ""
         if name in served:
             return "s", sure, ""
         if name not in needed or name in shared:

@@ -143,9 +143,10 @@ class Runner:
         metadata = tf1.RunMetadata()
         note = Ran(calls)
         self.ran.append(note)
-        options = full_trace(timeout_ms)
+        reader = self.script.place.graph_of(session).reader
+        options = full_trace(timeout_ms, graph=reader.wants_graph(names, copies or {}, session))
         values = self.sessions[session].run(fetches, feed, options=options, run_metadata=metadata)
-        self.script.place.graph_of(session).reader.read(metadata, names, copies or {}, note)
+        reader.read(metadata, names, copies or {}, note, session)
         return values
 
     def mark(self, call: int, phase: str) -> None:

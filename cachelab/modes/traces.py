@@ -59,7 +59,9 @@ class Reader:
         self._readers: dict[Any, TraceReader] = {}
         self._numbers = itertools.count()
 
-    def read(self, metadata: Any, names: Names | None, copies: Mapping[str, str], ran: Ran) -> None:
+    def read(
+        self, metadata: Any, names: Names | None, copies: Mapping[str, str], ran: Ran, session: int = 0
+    ) -> None:
         """Note in ``ran`` what a ``RunMetadata`` says.
 
         Parameters
@@ -72,6 +74,8 @@ class Reader:
             Name of a copied op -> name of its original.
         ran
             Where to note it.
+        session
+            The recorded session, as each may optimise in its own way.
         """
         if copies:
             rename(metadata, copies)
@@ -79,7 +83,7 @@ class Reader:
             nodes = [node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats]
             ran.executed.update({name: Execution(0.0, 1, 0) for name in nodes if not name.startswith("_")})
             return
-        reader = self._reader(names, bool(copies))
+        reader = self._reader(names, (bool(copies), session))
         if not reader.has_graph:
             reader.graph(metadata.partition_graphs)
         found = reader.read(metadata.step_stats)
@@ -94,8 +98,12 @@ class Reader:
         for row, (letter, into) in outcome.fates.items():
             ran.fates[name[row]] = (letter, name[into] if into >= 0 else "")
 
-    def _reader(self, names: Names, copied: bool) -> TraceReader:
-        key = (*names, copied)
+    def wants_graph(self, names: Names | None, copies: Mapping[str, str], session: int) -> bool:
+        """Whether the optimised graph of such a run is not known yet."""
+        return names is not None and not self._reader(names, (bool(copies), session)).has_graph
+
+    def _reader(self, names: Names, kind: tuple[bool, int]) -> TraceReader:
+        key = (*names, *kind)
         reader = self._readers.get(key)
         if reader is None:
             flat = self.facts.flat
@@ -139,8 +147,8 @@ def rename(metadata: Any, copies: Mapping[str, str]) -> None:
             node.input[:] = [pattern.sub("", name) for name in node.input]
 
 
-def full_trace(timeout_ms: int = 0) -> Any:
-    """Return ``RunOptions`` that ask for everything the reader needs."""
-    options = tf.compat.v1.RunOptions(timeout_in_ms=timeout_ms, output_partition_graphs=True)
+def full_trace(timeout_ms: int = 0, *, graph: bool = True) -> Any:
+    """Return ``RunOptions`` that ask for everything the reader needs; ``graph``: for the optimised graph too."""
+    options = tf.compat.v1.RunOptions(timeout_in_ms=timeout_ms, output_partition_graphs=graph)
     options.trace_level = tf.compat.v1.RunOptions.FULL_TRACE
     return options

@@ -31,19 +31,15 @@ def report(path, *, allow=True, repeats=1):
 
     recorder = Recorder(trace="full", name=Path(path).stem)
     printed, error = io.StringIO(), ""
-    graph = tf.Graph()
-    eager = "disable_eager_execution" not in Path(path).read_text()
-    with contextlib.ExitStack() as stack:
-        if not eager:
-            stack.enter_context(graph.as_default())
-        recorder.start()
-        try:
-            with contextlib.redirect_stdout(printed):
-                exec(compile(Path(path).read_text(), path, "exec"), {"__name__": "__main__"})
-        except BaseException as raised:  # noqa: BLE001
-            error = f"{type(raised).__name__}: {raised}"
-        finally:
-            recorder.stop()
+    tf.compat.v1.reset_default_graph()
+    recorder.start()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(Path(path).read_text(), path, "exec"), {"__name__": "__main__"})
+    except BaseException as raised:  # noqa: BLE001
+        error = f"{type(raised).__name__}: {raised}"
+    finally:
+        recorder.stop()
     found = {"case": Path(path).stem, "ok": printed.getvalue().rstrip().endswith("OK"), "error": error}
     recording = SimpleNamespace(record=recorder.record(), material=recorder.material)
     found["faults"], found["calls"] = recorder.faults, len(recording.material.calls)
