@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from cachelab.model import ModeResult, Record
 
-FEED_SECONDS = 3e-6
-"""What serving one kept tensor costs in a call (``tensorflow-facts.md`` section 3)."""
+FEED_SECONDS = 10e-6
+"""What keeping and serving one tensor costs in a call, Python included."""
 CHEAP_SECONDS_A_MB = 200e-6
 """An op that computes a megabyte faster than this is not worth holding: reading it costs as much."""
 MOST_OPS = 4_000

@@ -26,6 +26,8 @@ Veto = "Callable[[CallMaterial, tuple[str, ...], frozenset[str]], dict[str, str]
 WORTH_SECONDS = 50e-6
 """A default cut is dropped if serving it saves less op time than this and less than ``WORTH_SHARE`` of the best."""
 WORTH_SHARE = 0.05
+CONSTANT_SECONDS = 100e-6
+"""Likewise a constant that takes less than this to compute: what a gradient begins with, shapes, ranges."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ def default_cuts(script: Script) -> dict[int, tuple[str, ...]]:
         seen.add(key)
         for tensor in frontier(script, call):
             saved = saving(script, call, tensor)
+            if saved < CONSTANT_SECONDS and constant(script, call, tensor):
+                continue
             worth[entry.graph, tensor] = max(worth.get((entry.graph, tensor), 0.0), saved)
     enough = min(WORTH_SECONDS, WORTH_SHARE * max(worth.values(), default=0.0))
     found: dict[int, list[str]] = {}
@@ -100,6 +104,14 @@ def default_cuts(script: Script) -> dict[int, tuple[str, ...]]:
         if saved >= enough:
             found.setdefault(graph, []).append(tensor)
     return {graph: tuple(tensors) for graph, tensors in found.items()}
+
+
+def constant(script: Script, call: CallMaterial, tensor: str) -> bool:
+    """Whether a tensor depends on no feed and no variable."""
+    facts = script.facts(call)
+    closure = facts.closure((tensor,), (), call.feeds)
+    fed = any(value.name in call.feeds for name in closure if name in facts.ops for value in facts.ops[name].inputs)
+    return not fed and not facts.effects(closure).reads
 
 
 def saving(script: Script, call: CallMaterial, tensor: str) -> float:
@@ -265,7 +277,7 @@ class Schedule:
             self.refused.update(objections)
             chosen = tuple(tensor for tensor in chosen if tensor not in objections)
         used = set(self._inputs(call, needed)) | set(call.fetches)
-        serve = tuple(tensor for tensor in chosen if tensor in used)
+        serve = tuple(tensor for tensor in chosen if tensor in used and op_of(tensor) not in needed)
         self._served[key] = serve, needed
         return serve, needed
 
@@ -302,10 +314,8 @@ def why_nothing(script: Script, schedule: Schedule, cuts: Sequence[str] | None) 
         tensor, reason = next(iter(schedule.refused.items()))
         return _("`{tensor}` can't be kept: {reason}.").format(tensor=tensor, reason=reason)
     if cuts is None:
-        writes = script.record.causes
-        cause = next((row for row in writes if row.kind == "variable"), None)
-        if cause is not None and not any("r" in columns.status for columns in script.record.columns):
-            return _("No op is redundant: {cause}.").format(cause=cause.text.replace("{call}", "an earlier"))
+        if script.any_redundant:
+            return _("What is redundant costs less to compute than to keep.")
         return _("No op is redundant: nothing to keep.")
     for tensor in (name for names in schedule.cuts.values() for name in names):
         reason = next((r for call in script.calls if (r := script.facts(call).unholdable(tensor))), "")

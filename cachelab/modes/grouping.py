@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from cachelab.i18n import translate as _
@@ -89,6 +90,17 @@ def _writer(script: Script, call: CallMaterial, variable: str) -> str:
     return min((n for n in script.closure(call) if variable in facts.effects((n,)).writes), default=variable)
 
 
+def initialises(script: Script, call: CallMaterial) -> bool:
+    """Whether a call only sets variables: no wonder that it can't be joined with others."""
+    return not call.fetches and not call.feeds and bool(script.effects(call).writes)
+
+
+def telling(reasons: Sequence[tuple[bool, str]]) -> str:
+    """Return the reason that tells most, out of (whether an initialisation is to blame, reason): the commonest."""
+    texts = [reason for trivial, reason in reasons if not trivial] or [reason for _trivial, reason in reasons]
+    return Counter(texts).most_common(1)[0][0] if texts else ""
+
+
 class Grouped(Mode):
     """A mode that serves several adjacent calls by one run; subclasses say how."""
 
@@ -100,20 +112,20 @@ class Grouped(Mode):
     def applies(self) -> str | None:
         """Return why no two calls can be served together, ``None`` if some can."""
         self.groups: list[list[CallMaterial]] = []
-        self.reasons: list[str] = []
+        self.reasons: list[tuple[bool, str]] = []
         for call in self.script.calls:
             group = self.groups[-1] if self.groups else None
             reason = why_apart(self.script, group, call, self.one_value()) if group else "first"
             if reason:
                 self.groups.append([call])
                 if group:
-                    self.reasons.append(reason)
+                    self.reasons.append((initialises(self.script, group[0]), reason))
             else:
                 group.append(call)
         self._group_of = {call.index: group for group in self.groups for call in group}
         if any(len(group) > 1 for group in self.groups):
             return None
-        return self.reasons[0] if self.reasons else _("There is only one call.")
+        return telling(self.reasons) or _("There is only one call.")
 
     def together(self, call: int) -> Sequence[int]:
         """Return the calls that one run serves with this one."""

@@ -78,6 +78,8 @@ class Session(tf.compat.v1.Session):
     may write variables unseen, so there only what depends on feeds alone is served.
     """
 
+    _session = None  # for TensorFlow's __del__, if an option is refused before the session exists
+
     def __init__(
         self,
         target: str = "",
@@ -185,9 +187,10 @@ class Session(tf.compat.v1.Session):
             way = self._way(plan, keys)
             values = {name: self._store.get(keys[at], name) for name, at in way.serve}
             self._store.misses += len(way.keep)
-        _local.served = Served(tuple(values), tuple(name for name, _at in way.keep), skipped=False)
-        if values and not way.needed and not target_list:
-            _local.served = _local.served._replace(skipped=True)
+        skipped = bool(values) and not way.needed and not target_list
+        if values or way.keep:
+            _local.served = Served(tuple(values), tuple(name for name, _at in way.keep), skipped)
+        if skipped:
             results = self._holder.results([values[tensor.name] for tensor in fetch_list])
         else:
             results = self._execute(plan, way, values, keys, arguments)

@@ -148,7 +148,7 @@ class LivePlan:
         cells = {cell for _name, at in serve for cell in self.classes[at].cells}
         reads = {cell for name in needed for cell in self._reads(name)}
         return Way(
-            serve=tuple(item for item in serve if item[0] in used),
+            serve=tuple(item for item in serve if item[0] in used and item[0].rpartition(":")[0] not in needed),
             keep=tuple(item for item in keep if item[0].rpartition(":")[0] in needed),
             feeds=frozenset(name for name in self.feeds if name in used),
             needed=needed,

@@ -9,6 +9,7 @@ import numpy as np
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.modes import code
+from cachelab.modes.grouping import initialises, telling
 from cachelab.modes.protocol import Mode
 from cachelab.modes.script import PLAIN
 
@@ -27,7 +28,7 @@ class PerExample(Mode):
     def applies(self) -> str | None:
         """Return why no two calls can become one vectorised run, ``None`` if some can."""
         self.groups: list[list[CallMaterial]] = []
-        self.reasons: list[str] = []
+        self.reasons: list[tuple[bool, str]] = []
         open_groups: dict[Any, list[CallMaterial]] = {}
         for call in self.script.calls:
             effects = self.script.effects(call)
@@ -37,7 +38,7 @@ class PerExample(Mode):
             if group is None:
                 group = [call]
                 self.groups.append(group)
-                self.reasons += [reason] if reason else []
+                self.reasons += [(initialises(self.script, call), reason)] if reason else []
             else:
                 group.append(call)
             if reason is None:
@@ -49,7 +50,7 @@ class PerExample(Mode):
             return None
         if self.stacked:
             return _("The calls are fed equal values: there is nothing to vectorise.")
-        return self.reasons[0] if self.reasons else _("No two calls have the same fetches and shapes of feeds.")
+        return telling(self.reasons) or _("No two calls have the same fetches and shapes of feeds.")
 
     def _close(self, groups: dict[Any, list[CallMaterial]], call: CallMaterial, written: frozenset[str]) -> None:
         """Close the groups that read what a call may have written: later calls see other values."""
@@ -57,11 +58,8 @@ class PerExample(Mode):
             effects = self.script.effects(group[0])
             shared = written & (effects.reads | effects.streams)
             if shared:
-                self.reasons.append(
-                    _("Call {call} writes `{variable}` between the examples.").format(
-                        call=call.index, variable=min(shared)
-                    )
-                )
+                text = _("Call {call} writes `{variable}` between the examples.")
+                self.reasons.append((False, text.format(call=call.index, variable=min(shared))))
                 del groups[key]
 
     def _unfit(self, call: CallMaterial) -> str | None:

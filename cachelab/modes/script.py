@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.material import UNINITIALIZED
+from cachelab.model import BOOKKEEPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,6 +174,17 @@ class Script:
         while token is not None and token[0] == "into":
             token = token[2]
         return token is not None and token[2] != call
+
+    @cached_property
+    def any_redundant(self) -> bool:
+        """Whether the verdicts find redundant work in any call, apart from ops that only hold or pass on a value."""
+        return any(
+            letter == "r" and self.record.graphs[entry.graph].type[row] not in BOOKKEEPING
+            for entry in self.record.calls
+            for row, letter in zip(
+                self.record.columns[entry.columns].op, self.record.columns[entry.columns].status, strict=True
+            )
+        )
 
     # -- whether it can be repeated at all ---------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Runs case scripts under the recorder, replays each in every mode, and prints one JSON object a line.
 
-Run as ``python case_runner.py SCRIPT ...`` in a process of its own: the scripts switch eager execution off.
+Run as ``python modes_case_runner.py SCRIPT ...`` in a process of its own: the scripts switch eager execution off.
 """
 
 from __future__ import annotations
