@@ -1,0 +1,211 @@
+"""What the graph picture shows of one call: visible nodes, edges between them, and the sources docked on them.
+
+Scopes with redundant or reused work are open, others closed; never more than about forty nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cachelab.views.scopes import Node, tree, unfold
+from cachelab.views.sources import Sources, same_as_before
+
+if TYPE_CHECKING:
+    from cachelab.model import Call, Record
+    from cachelab.views.tally import Table, Tally
+
+MOST_NODES = 40
+_PER_SCOPE = 16
+_SHARE = 0.05
+
+
+@dataclass
+class View:
+    """A visible box: a leaf (op, series or closed scope) or an open scope with ``parts``."""
+
+    key: int
+    node: Node
+    letters: Counter[str]
+    seconds: float
+    parts: list[View] = field(default_factory=list)
+    sources: dict[int, bool | None] = field(default_factory=dict)
+    fetched: bool = False
+    parent: View | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the parts are shown."""
+        return bool(self.parts)
+
+    @property
+    def letter(self) -> str:
+        """The status of a single op, ``""`` for several."""
+        return next(iter(self.letters)) if self.node.kind == "op" else ""
+
+
+@dataclass
+class Picture:
+    """One call as boxes and edges between visible leaves."""
+
+    call: Call
+    index: int
+    root: View
+    leaves: dict[int, View]
+    edges: dict[tuple[int, int], str]
+    compared: bool
+
+
+def picked(record: Record, tally: Tally) -> tuple[int, int] | None:
+    """Return (entry, call number) of the call worth a picture: the one with most redundant op time, or most reuse."""
+    if not record.calls:
+        return None
+
+    def worth(entry: int) -> tuple[int, float, int, float, int]:
+        table = tally.table(record.calls[entry])
+        figures = table.figures
+        served = table.columns.status.count("s")
+        return (served, round(figures.redundant_seconds, 9), figures.recomputed, round(figures.op_seconds, 9), -entry)
+
+    seen: dict[tuple[int, int], int] = {}
+    for entry, call in enumerate(record.calls):
+        seen.setdefault((call.graph, call.columns), entry)
+    if all(not any(worth(entry)[:3]) for entry in seen.values()):
+        # Nothing was redundant: the call that ran most says most.
+        best = max(seen.values(), key=worth)
+    else:
+        best = _typical(list(seen.values()), worth)
+    return best, record.calls[best].index
+
+
+def _typical(entries: list[int], worth) -> int:  # noqa: ANN001 - see ``picked``
+    """Return the earliest entry that is within a tenth of the most redundant one: the first repetition is clearest."""
+    best = max(entries, key=worth)
+    served, seconds, count = worth(best)[:3]
+    for entry in sorted(entries):
+        mine = worth(entry)
+        if mine[0] >= served and mine[1] >= 0.9 * seconds and mine[2] >= 0.6 * count:
+            return entry
+    return best
+
+
+def picture(record: Record, tally: Tally, entry: int, *, most: int = MOST_NODES) -> Picture:
+    """Return the picture of log entry ``entry``.
+
+    Parameters
+    ----------
+    record, tally
+        The recording and its sums.
+    entry
+        Index into ``record.calls``.
+    most
+        Number of visible nodes at most (about).
+    """
+    call = record.calls[entry]
+    graph, table = record.graphs[call.graph], tally.table(call)
+    rows = [int(row) for row in table.op[table.counted]]
+    views = _Views(tree(graph.name, rows), table, graph.type, most)
+    leaf_of: dict[int, int] = {}
+    for leaf in views.leaves.values():
+        for row in leaf.node.rows:
+            leaf_of[row] = leaf.key
+    edges = _connect(record, call, views, leaf_of, entry)
+    for name in call.fetches:
+        op, colon, _number = name.rpartition(":")
+        row = graph.index.get(op if colon else name)
+        if row in leaf_of:
+            views.leaves[leaf_of[row]].fetched = True
+    compared = any(same is not None for leaf in views.leaves.values() for same in leaf.sources.values())
+    return Picture(call, call.index, views.root, views.leaves, edges, compared)
+
+
+class _Views:
+    """Makes a view of each visible node of the tree, for the columns of one call."""
+
+    def __init__(self, root: Node, table: Table, types: tuple[str, ...], most: int) -> None:
+        self.table = table
+        self.leaves: dict[int, View] = {}
+        self._next = 0
+        status = table.columns.status
+        again = {
+            int(row): float(table.seconds[i]) + 1e-12
+            for i, row in enumerate(table.op)
+            if status[i] in "rs" and table.counted[i]
+        }
+        unfold(
+            root,
+            most,
+            _PER_SCOPE,
+            type_of=types.__getitem__,
+            way_of=lambda row: status[table.at[row]],
+            weight=lambda node: sum(again.get(row, 0.0) for row in node.rows),
+            share=_SHARE,
+        )
+        self.root = self._view(root, None)
+
+    def _view(self, node: Node, parent: View | None) -> View:
+        at = [self.table.at[row] for row in node.rows]
+        status = self.table.columns.status
+        letters = Counter(status[i] for i in at)
+        seconds = sum(float(self.table.seconds[i]) for i in at if status[i] in "cr")
+        view = View(self._next, node, letters, seconds, parent=parent)
+        self._next += 1
+        view.parts = [self._view(child, view) for child in node.shown]
+        if not view.parts:
+            self.leaves[view.key] = view
+        return view
+
+
+def _connect(record: Record, call: Call, views: _Views, leaf_of: dict[int, int], entry: int) -> dict[tuple[int, int], str]:
+    """Dock the sources and return the edges between leaves, drawn through the bookkeeping ops in between."""
+    finder = Sources(record, call)
+    same = same_as_before(record, entry)
+    status, at = views.table.columns.status, views.table.at
+    reached: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+
+    def reach(start: int) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the sources and shown rows that a row outside the picture passes on."""
+        stack, open_rows = [start], {start}
+        while stack:
+            row = stack[-1]
+            if row in reached:
+                stack.pop()
+                continue
+            sources, producers = finder.direct(row)
+            hidden = [p for p in producers if p not in leaf_of and p not in reached and p not in open_rows]
+            if hidden:
+                stack.extend(hidden)
+                open_rows.update(hidden)
+                continue
+            shown = {p for p in producers if p in leaf_of}
+            found = set(sources)
+            for producer in producers:
+                if producer in reached:
+                    found |= reached[producer][0]
+                    shown |= reached[producer][1]
+            reached[row] = frozenset(found), frozenset(shown)
+            stack.pop()
+        return reached[start]
+
+    edges: dict[tuple[int, int], str] = {}
+    for row, key in leaf_of.items():
+        sources, producers = finder.direct(row)
+        shown = {p for p in producers if p in leaf_of}
+        found = set(sources)
+        for producer in producers:
+            if producer not in leaf_of:
+                more, passed = reach(producer)
+                found |= more
+                shown |= passed
+        leaf = views.leaves[key]
+        for source in sorted(found):
+            leaf.sources.setdefault(source, same.get(source))
+        for producer in shown:
+            if leaf_of[producer] != key:
+                letter = status[at[producer]]
+                pair = leaf_of[producer], key
+                idle = status[at[row]] in "ptn"
+                kind = "S" if letter == "s" else "P" if idle or letter in "ptn" else ""
+                edges[pair] = kind if edges.get(pair, kind) == kind else ("S" if "S" in (kind, edges[pair]) else "")
+    return edges
