@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_FINDINGS = 8
 _DENSE = 12
+_LETTERED = 0.3
 _CODE = re.compile(r"`([^`]*)`")
 
 
@@ -97,8 +98,8 @@ class _Fragment:
             parts += [
                 self._figures(),
                 self._graph(),
-                f'<div class="two{wide}"><div class="blk">{self._matrix()}</div>',
-                f"<div>{self._calls()}{self._causes()}{self._modes()}{self._findings()}</div></div>",
+                f'<div class="two{wide}"><div class="blk">{self._matrix()}</div><div class="side">',
+                f"<div>{self._calls()}</div><div>{self._causes()}{self._modes()}{self._findings()}</div></div></div>",
             ]
         else:
             parts += [self._findings()]
@@ -200,7 +201,9 @@ class _Fragment:
                 continue
             kind = "many" if span.many > 1 else "" if span.fresh else "on"
             title = f"{span.many} versions: {span.label}" if span.many > 1 else span.label
-            text = span.label[: 4 if span.slots == 1 else 12] if span.many <= 1 else f"{span.many}"
+            text = f"{span.many:,}" if span.many > 1 else span.label[: 4 if span.slots == 1 else 12]
+            if span.slots == 1 and len(self.matrix.slots) > _DENSE:
+                text = ""
             cells.append(
                 f'<td class="c v"{wide}><span class="ver {kind}" title="{escape(title)}">{escape(text)}</span></td>'
             )
@@ -232,7 +235,8 @@ class _Fragment:
             return f'<b class="st {words.LETTERS[letter]}">{words.LETTERS[letter]}</b>'
         total = sum(cell.values())
         parts = "".join(
-            f'<b class="st {words.LETTERS[q]}" style="flex-grow:{n}">{words.LETTERS[q]}</b>' for q, n in list(cell.items())[:3]
+            f'<b class="st {words.LETTERS[q]}" style="flex-grow:{n}">{words.LETTERS[q] if n >= _LETTERED * total else ""}</b>'
+            for q, n in list(cell.items())[:3]
         )
         said = ", ".join(f"{n} {words.LETTERS[q]}" for q, n in cell.items())
         return f'<div class="mix" title="{_("call {n}").format(n=slot.label)}: {said} / {total}">{parts}</div>'

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_NODES = 40
 _PER_SCOPE = 16
 _SHARE = 0.05
+_WHOLE = 10
 
 
 @dataclass
@@ -90,7 +91,7 @@ def _typical(entries: list[int], worth) -> int:  # noqa: ANN001 - see ``picked``
     return best
 
 
-def picture(record: Record, tally: Tally, entry: int, *, most: int = MOST_NODES) -> Picture:
+def picture(record: Record, tally: Tally, entry: int, *, most: int = MOST_NODES, whole: int = _WHOLE) -> Picture:
     """Return the picture of log entry ``entry``.
 
     Parameters
@@ -101,11 +102,13 @@ def picture(record: Record, tally: Tally, entry: int, *, most: int = MOST_NODES)
         Index into ``record.calls``.
     most
         Number of visible nodes at most (about).
+    whole
+        A call with no more ops than this is shown with all scopes open.
     """
     call = record.calls[entry]
     graph, table = record.graphs[call.graph], tally.table(call)
     rows = [int(row) for row in table.op[table.counted]]
-    views = _Views(tree(graph.name, rows), table, graph.type, most)
+    views = _Views(tree(graph.name, rows), table, graph.type, most, opened=len(rows) <= whole)
     leaf_of: dict[int, int] = {}
     for leaf in views.leaves.values():
         for row in leaf.node.rows:
@@ -123,7 +126,7 @@ def picture(record: Record, tally: Tally, entry: int, *, most: int = MOST_NODES)
 class _Views:
     """Makes a view of each visible node of the tree, for the columns of one call."""
 
-    def __init__(self, root: Node, table: Table, types: tuple[str, ...], most: int) -> None:
+    def __init__(self, root: Node, table: Table, types: tuple[str, ...], most: int, *, opened: bool) -> None:
         self.table = table
         self.leaves: dict[int, View] = {}
         self._next = 0
@@ -139,8 +142,8 @@ class _Views:
             _PER_SCOPE,
             type_of=types.__getitem__,
             way_of=lambda row: status[table.at[row]],
-            weight=lambda node: sum(again.get(row, 0.0) for row in node.rows),
-            share=_SHARE,
+            weight=lambda node: float(len(node.rows)) if opened else sum(again.get(row, 0.0) for row in node.rows),
+            share=0.0 if opened else _SHARE,
         )
         self.root = self._view(root, None)
 

@@ -147,7 +147,7 @@ def unfold(
         node.shown = fold(
             node, limit, type_of=type_of, way_of=way_of, weight=lambda n: weight(n) or 1e-15 * len(n.rows)
         )
-        return [child for child in node.shown if child.children and weight(child) >= floor > 0]
+        return [child for child in node.shown if child.children and weight(child) >= max(floor, 1e-300)]
 
     closed = opened(root, most)
     budget = most - len(root.shown)

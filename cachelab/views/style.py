@@ -52,6 +52,8 @@ _RULES = """
 & .split .bar{flex:1}
 & .two{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:0 30px;margin-top:12px;align-items:start}
 & .two.wide{grid-template-columns:minmax(0,1fr)}
+& .wide .side{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:0 30px;align-items:start}
+& .side>div{min-width:0}
 & .blk{margin:0 0 12px;min-width:0}
 & .scroll{overflow-x:auto}
 & table{border-collapse:collapse;border-spacing:0;font-size:var(--cl-fs1);width:100%;margin:0;border:0;table-layout:auto;color:inherit}
@@ -86,9 +88,9 @@ _RULES = """
 & .mx th.c{text-align:center;overflow:visible}
 & .mx .c .st{display:block;width:100%;height:16px;line-height:14px}
 & .mx .c .st.R,& .mx .c .st.X{line-height:13px}& .mx .c .st.M{line-height:10px}
-& .mx .mix{display:flex;gap:1px}& .mx .c .mix .st{width:auto;min-width:7px;flex-basis:0}
+& .mx .mix{display:flex;gap:1px}& .mx .c .mix .st{width:auto;min-width:5px;flex-basis:0}
 & .mx .v{padding:0;text-align:left}
-& .ver{display:block;height:12px;margin:0 1px 0 2px;background:color-mix(in srgb,var(--cl-ink) 15%,transparent);font:9.5px/12px var(--cl-code);text-align:left;padding:0 0 0 3px;color:var(--cl-ink);overflow:hidden;border-left:2px solid var(--cl-ink2);border-radius:2px 0 0 2px;max-width:100%}
+& .ver{display:block;height:12px;margin:0 1px 0 2px;background:color-mix(in srgb,var(--cl-ink) 15%,transparent);font:9.5px/12px var(--cl-code);text-align:left;padding:0 0 0 3px;color:var(--cl-ink);overflow:hidden;border-left:2px solid var(--cl-ink2);border-radius:2px 0 0 2px;width:0;min-width:calc(100% - 3px)}
 & .ver.many{background:repeating-linear-gradient(90deg,color-mix(in srgb,var(--cl-ink) 20%,transparent) 0 5px,transparent 5px 6px)}
 & .ver.on{border-left-color:transparent}
 & .mx tr.sc td{border-top:1px solid var(--cl-line)}
@@ -100,7 +102,7 @@ _RULES = """
 & summary{cursor:pointer;color:var(--cl-ink2);font-size:var(--cl-fs0)}
 & :focus-visible{outline:2px solid var(--jp-brand-color1,#1976d2);outline-offset:1px}
 & .key{display:flex;flex-wrap:wrap;gap:2px 14px;font-size:var(--cl-fs0);color:var(--cl-ink2);margin-top:8px}
-@container (max-width:760px){& .two{grid-template-columns:minmax(0,1fr)}}
+@container (max-width:760px){& .two,& .wide .side{grid-template-columns:minmax(0,1fr)}}
 """
 
 _SVG_RULES = """
