@@ -1,11 +1,15 @@
-"""Long JSON lists written short: runs, differences, tables, shared beginnings. A reader needs thirty lines.
+"""Long JSON lists written short: runs, differences, tables, digits. A reader needs forty lines.
 
 A packed list is an object in the place of a list; each form names itself by its first key:
 
 - ``{"runs": [value, times, value, times, ...]}``
-- ``{"delta": LIST}``: each number is the one before plus this
+- ``{"delta": LIST}``: each number is the one before plus this (the first stands for itself)
+- ``{"digits": "..."}``: whole numbers in base 46, most significant digit first. The characters are those from
+  ``#`` on without the backslash; the first 46 end a number, the next 46 say that more digits follow. An even number
+  ``2 n`` stands for ``n``, an odd one ``2 n - 1`` for ``-n``.
 - ``{"table": [...], "at": LIST}``: indices into the table
 - ``{"scaled": 1e-9, "of": LIST}``: whole numbers times a factor
+- ``{"paths": LIST, "stems": LIST, "numbers": LIST}``: a string is path + stem, and + ``_number`` unless that is -1
 - ``{"front": LIST, "rest": [...]}``: a string starts with so many characters of the one before
 - ``{"lists": LIST, "of": LIST}``: lists of these lengths, one after the other
 
@@ -14,24 +18,31 @@ where LIST is a plain or a packed list. Short recordings are written plain.
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate, chain, groupby, pairwise
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Packed: TypeAlias = "list[Any] | dict[str, Any]"
 
 NANO = 1e-9
+BASE = 46
+_CHARS = "".join(chr(code) for code in range(ord("#"), 127) if chr(code) != "\\") + "!"
+_END, _MORE = _CHARS[:BASE], _CHARS[BASE : 2 * BASE]
+_VALUE = {char: value for value, char in enumerate(_END)} | {char: value for value, char in enumerate(_MORE)}
 _RUN_SHARE = 3
 _TABLE_SHARE = 8
+_SHORT = 24
+_NAME = re.compile(r"(?s)(.*/)?(.*?)(?:_(0|[1-9]\d{0,8}))?\Z")
 
 
 def pack(values: Sequence[Any]) -> Packed:
-    """Return the shorter form of a list of numbers, ``None``, strings or lists of these."""
+    """Return a short form of a list of numbers, ``None``, strings or lists of these."""
     values = list(values)
-    if not values:
+    if len(values) < _SHORT:
         return values
     runs = [(value, len(list(group))) for value, group in groupby(values)]
     if len(runs) * _RUN_SHARE <= len(values):
@@ -47,41 +58,84 @@ def pack(values: Sequence[Any]) -> Packed:
 
 
 def _pack_whole(values: list[int]) -> Packed:
+    table = _pack_table(values)
+    if table is not None:
+        return table
     steps = [values[0], *(after - before for before, after in pairwise(values))]
-    plain, different = _length(values), _length(steps)
     runs = [(value, len(list(group))) for value, group in groupby(steps)]
     if len(runs) * _RUN_SHARE <= len(steps):
         return {"delta": {"runs": list(chain.from_iterable(runs))}}
-    return {"delta": steps} if different * 10 < plain * 9 else values
+    if sum(map(int.bit_length, steps)) < sum(map(int.bit_length, values)):
+        return {"delta": {"digits": digits(steps)}}
+    return {"digits": digits(values)}
 
 
-def _length(values: list[int]) -> int:
-    """Return a rough number of characters, from the bits of each number."""
-    return sum(abs(value).bit_length() * 3 // 10 + (2 if value >= 0 else 3) for value in values)
+_HIGH = [(_MORE[n // BASE] if n >= BASE else "") + _MORE[n % BASE] for n in range(BASE * BASE)]
+_LOW = [_MORE[n // BASE] + _END[n % BASE] for n in range(BASE * BASE)]
+
+
+def digits(values: Iterable[int]) -> str:
+    """Return whole numbers in base 46, see the top of this module."""
+    written = []
+    for value in values:
+        number = 2 * value if value >= 0 else -2 * value - 1
+        if number < BASE:
+            written.append(_END[number])
+            continue
+        number, low = divmod(number, BASE * BASE)
+        text = _LOW[low]
+        while number >= BASE * BASE:
+            number, high = divmod(number, BASE * BASE)
+            text = _MORE[high // BASE] + _MORE[high % BASE] + text
+        written.append(_HIGH[number] + text if number else text)
+    return "".join(written)
+
+
+def _undigits(text: str) -> list[int]:
+    values = []
+    number = 0
+    for char in text:
+        number = number * BASE + _VALUE[char]
+        if char in _END:
+            values.append(number // 2 if number % 2 == 0 else -(number + 1) // 2)
+            number = 0
+    return values
 
 
 def _pack_strings(values: list[str]) -> Packed:
     table = _pack_table(values)
     if table is not None:
         return table
+    parts = [cast("re.Match[str]", _NAME.match(value)).groups("") for value in values]
+    paths = [path for path, _stem, _number in parts]
+    stems = [stem for _path, stem, _number in parts]
+    if len(set(paths)) * 2 <= len(values) and len(set(stems)) * _TABLE_SHARE <= len(values):
+        numbers = [int(number) if number else -1 for _path, _stem, number in parts]
+        return {"paths": _table(paths), "stems": _table(stems), "numbers": pack(numbers)}
     shared = [0, *(len(commonprefix(pair)) for pair in pairwise(values))]
-    return {"front": shared, "rest": [value[start:] for start, value in zip(shared, values, strict=True)]}
+    return {"front": pack(shared), "rest": [value[start:] for start, value in zip(shared, values, strict=True)]}
 
 
 def _pack_table(values: list[Any]) -> Packed | None:
-    table = dict.fromkeys(values)
-    if len(table) * _TABLE_SHARE > len(values):
-        return None
-    index = {value: i for i, value in enumerate(table)}
-    return {"table": list(table), "at": pack([index[value] for value in values])}
+    return _table(values) if len(set(values)) * _TABLE_SHARE <= len(values) else None
+
+
+def _table(values: list[Any]) -> Packed:
+    index = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    return {"table": pack(list(index)) if len(index) < len(values) else list(index), "at": pack([index[v] for v in values])}
 
 
 def pack_seconds(values: Sequence[float]) -> Packed:
-    """Return durations (as :func:`rounded`) as whole nanoseconds, packed."""
+    """Return durations that are whole nanoseconds as such, packed; others as they are."""
+    if len(values) < _SHORT:
+        return list(values)
     whole = [round(value / NANO) for value in values]
-    if any(abs(number * NANO - value) > NANO / 1e3 for number, value in zip(whole, values, strict=True)):
+    if any(number / _PER_SECOND != value for number, value in zip(whole, values, strict=True)):
         return list(values)
     return {"scaled": NANO, "of": pack(whole)}
+
+
+_PER_SECOND = round(1 / NANO)
 
 
 def unpack(form: Packed) -> list[Any]:
@@ -99,12 +153,21 @@ def unpack(form: Packed) -> list[Any]:
         return [value for value, times in zip(runs[::2], runs[1::2], strict=True) for _ in range(times)]
     if "delta" in form:
         return list(accumulate(unpack(form["delta"])))
+    if "digits" in form:
+        return _undigits(form["digits"])
     if "table" in form:
-        table = form["table"]
+        table = unpack(form["table"])
         return [table[index] for index in unpack(form["at"])]
     if "scaled" in form:
         # Divide, so that the nearest decimal number comes back and not one next to it.
         return [number / round(1 / form["scaled"]) for number in unpack(form["of"])]
+    return _unpack_structure(form)
+
+
+def _unpack_structure(form: dict[str, Any]) -> list[Any]:
+    if "paths" in form:
+        parts = zip(unpack(form["paths"]), unpack(form["stems"]), unpack(form["numbers"]), strict=True)
+        return [path + stem if number < 0 else f"{path}{stem}_{number}" for path, stem, number in parts]
     if "front" in form:
         last = ""
         strings = []
@@ -115,4 +178,4 @@ def unpack(form: Packed) -> list[Any]:
     if "lists" in form:
         flat = iter(unpack(form["of"]))
         return [[next(flat) for _ in range(length)] for length in unpack(form["lists"])]
-    raise ValueError(f"a packed list of an unknown form, with the keys {sorted(cast('dict[str, Any]', form))}")
+    raise ValueError(f"a packed list of an unknown form, with the keys {sorted(form)}")

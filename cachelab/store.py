@@ -3,7 +3,8 @@
 In the file a witness and the call of a cause are absolute numbers, as people read them; the model says how many
 calls back they lie, so that the calls of a loop share columns. Shared columns carry ``base``, the first call that
 uses them: for another call ``n`` add ``n - base``, which is what ``{call}`` in a cause's text stands for too.
-Large recordings are written with packed lists, see :mod:`cachelab.packing`.
+Large recordings are written with packed lists, see :mod:`cachelab.packing`; there a field of columns that equals that
+of earlier columns is ``{"as": k}``, and the inputs of a graph are ``{"rows", "outputs", "others"}`` (``_references``).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from cachelab.packing import pack, pack_seconds, unpack
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 PACK_ABOVE = 2_000
 """Rows of graphs and columns above which lists are packed; below, the file reads as documented in plain lists."""
@@ -68,9 +69,7 @@ def to_json(record: Record, *, packed: bool | None = None) -> dict[str, Any]:
     """
     if packed is None:
         packed = sum(len(graph.name) for graph in record.graphs) + sum(len(c.op) for c in record.columns) > PACK_ABOVE
-    listed = pack if packed else list
-    timed = pack_seconds if packed else list
-    writer = _ColumnWriter(record, listed, timed)
+    writer = _ColumnWriter(record, packed=packed)
     calls = [_call(call, writer.place(call)) for call in record.calls]
     return {
         "format": FORMAT,
@@ -147,8 +146,11 @@ def _dereference(form: Mapping[str, Any], names: Sequence[str]) -> list[list[str
 class _ColumnWriter:
     """Writes each set of columns once, and each cause once per absolute call number."""
 
-    def __init__(self, record: Record, listed: Any, timed: Any) -> None:
-        self.record, self.listed, self.timed = record, listed, timed
+    def __init__(self, record: Record, *, packed: bool) -> None:
+        self.record, self.packed = record, packed
+        self.listed: Callable[[Sequence[Any]], Any] = pack if packed else list
+        self.timed: Callable[[Sequence[float]], Any] = pack_seconds if packed else list
+        self._fields: dict[tuple[str, str], int] = {}
         self.causes: list[dict[str, Any]] = []
         self.columns: list[dict[str, Any]] = []
         self._cause_at: dict[tuple[int, int | None], int] = {}
@@ -173,8 +175,8 @@ class _ColumnWriter:
         }
         data: dict[str, Any] = {
             "op": self.listed(columns.op),
-            "status": columns.status,
-            "evidence": columns.evidence,
+            "status": self._letters(columns.status),
+            "evidence": self._letters(columns.evidence),
             "seconds": self.timed([rounded(value) for value in columns.seconds]),
             "bytes": self.listed(columns.bytes),
             "count": self.listed(columns.count),
@@ -190,7 +192,17 @@ class _ColumnWriter:
             data["start"] = self.timed([-1 if value < 0 else rounded(value) for value in columns.start])
         if columns.device:
             data["device"] = self.listed(columns.device)
+        if self.packed:
+            for key, value in data.items():
+                if key != "base":
+                    earlier = self._fields.setdefault((key, json.dumps(value)), len(self.columns))
+                    data[key] = value if earlier == len(self.columns) else {"as": earlier}
         return data
+
+    def _letters(self, letters: str) -> Any:
+        """Return a string of letters as it is, or packed where that is shorter."""
+        form = pack(letters) if self.packed else letters
+        return form if isinstance(form, dict) and "runs" in form else letters
 
     def _cause(self, row: int, base: int) -> int:
         stored = self.record.causes[row]
@@ -355,7 +367,7 @@ def _read(data: Mapping[str, Any]) -> Record:
         graphs=tuple(_read_graph(graph) for graph in data["graphs"]),
         sources=tuple(Source(*source) for source in data.get("sources", ())),
         causes=tuple(rows),
-        columns=tuple(_read_columns(columns, at) for columns in data["columns"]),
+        columns=_read_all_columns(data["columns"], at),
         calls=tuple(_read_call(call) for call in data["calls"]),
         findings=tuple(
             Finding(found["kind"], tuple(found["ops"]), found["call"], found["text"]) for found in data["findings"]
@@ -381,6 +393,18 @@ def _read_graph(data: Mapping[str, Any]) -> GraphTable:
     )
 
 
+def _read_all_columns(written: Sequence[Mapping[str, Any]], cause_at: Sequence[int]) -> tuple[Columns, ...]:
+    """Return the columns; a field ``{"as": k}`` is that of the columns before at ``k``."""
+    fields: list[dict[str, Any]] = []
+    for data in written:
+        whole = {}
+        for key, value in data.items():
+            earlier = value.get("as") if isinstance(value, dict) else None
+            whole[key] = value if earlier is None else fields[earlier][key]
+        fields.append(whole)
+    return tuple(_read_columns(data, cause_at) for data in fields)
+
+
 def _read_columns(data: Mapping[str, Any], cause_at: Sequence[int]) -> Columns:
     base = data.get("base", 0)
     cells: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -392,8 +416,8 @@ def _read_columns(data: Mapping[str, Any], cause_at: Sequence[int]) -> Columns:
         causes.append(cells[key])
     return Columns(
         op=tuple(unpack(data["op"])),
-        status=data["status"],
-        evidence=data["evidence"],
+        status="".join(_plain(data["status"])),
+        evidence="".join(_plain(data["evidence"])),
         seconds=tuple(map(float, unpack(data["seconds"]))),
         bytes=tuple(unpack(data["bytes"])),
         count=tuple(unpack(data["count"])),
@@ -404,6 +428,10 @@ def _read_columns(data: Mapping[str, Any], cause_at: Sequence[int]) -> Columns:
         start=tuple(map(float, unpack(data.get("start", [])))),
         device=tuple(unpack(data.get("device", []))),
     )
+
+
+def _plain(letters: Any) -> Any:
+    return letters if isinstance(letters, str) else unpack(letters)
 
 
 def _read_call(data: Mapping[str, Any]) -> Call:
