@@ -39,8 +39,8 @@ _SHORT = 24
 _NAME = re.compile(r"(?s)(.*/)?(.*?)(?:_(0|[1-9]\d{0,8}))?\Z")
 
 
-def pack(values: Sequence[Any]) -> Packed:
-    """Return a short form of a list of numbers, ``None``, strings or lists of these."""
+def pack(values: Sequence[Any], *, tables: bool = True) -> Packed:
+    """Return a short form of a list of numbers, ``None``, strings or lists of these, with or without tables."""
     values = list(values)
     if len(values) < _SHORT:
         return values
@@ -51,16 +51,13 @@ def pack(values: Sequence[Any]) -> Packed:
     if kinds == {list}:
         return {"lists": pack(list(map(len, values))), "of": pack(list(chain.from_iterable(values)))}
     if kinds == {int}:
-        return _pack_whole(values)
+        return (_pack_table(values) if tables else None) or _pack_whole(values)
     if kinds == {str}:
-        return _pack_strings(values)
-    return values if kinds == {float} or list in kinds else _pack_table(values) or values
+        return _pack_strings(values, tables=tables)
+    return values if kinds == {float} or list in kinds or not tables else _pack_table(values) or values
 
 
 def _pack_whole(values: list[int]) -> Packed:
-    table = _pack_table(values)
-    if table is not None:
-        return table
     steps = [values[0], *(after - before for before, after in pairwise(values))]
     runs = [(value, len(list(group))) for value, group in groupby(steps)]
     if len(runs) * _RUN_SHARE <= len(steps):
@@ -102,14 +99,14 @@ def _undigits(text: str) -> list[int]:
     return values
 
 
-def _pack_strings(values: list[str]) -> Packed:
-    table = _pack_table(values)
+def _pack_strings(values: list[str], *, tables: bool) -> Packed:
+    table = _pack_table(values) if tables else None
     if table is not None:
         return table
     parts = [cast("re.Match[str]", _NAME.match(value)).groups("") for value in values]
     paths = [path for path, _stem, _number in parts]
     stems = [stem for _path, stem, _number in parts]
-    if len(set(paths)) * 2 <= len(values) and len(set(stems)) * _TABLE_SHARE <= len(values):
+    if tables and len(set(paths)) * 2 <= len(values) and len(set(stems)) * _TABLE_SHARE <= len(values):
         numbers = [int(number) if number else -1 for _path, _stem, number in parts]
         return {"paths": _table(paths), "stems": _table(stems), "numbers": pack(numbers)}
     shared = [0, *(len(commonprefix(pair)) for pair in pairwise(values))]
@@ -122,7 +119,7 @@ def _pack_table(values: list[Any]) -> Packed | None:
 
 def _table(values: list[Any]) -> Packed:
     index = {value: i for i, value in enumerate(dict.fromkeys(values))}
-    return {"table": pack(list(index)) if len(index) < len(values) else list(index), "at": pack([index[v] for v in values])}
+    return {"table": pack(list(index), tables=False), "at": pack([index[value] for value in values], tables=False)}
 
 
 def pack_seconds(values: Sequence[float]) -> Packed:
