@@ -338,9 +338,9 @@ def from_json(data: Any) -> Record:
         )
     if data.get("version") != FORMAT_VERSION:
         raise FormatError(
-            _("This recording has version {found!r} of the format; this CacheLab {mine} reads version {wanted}.").format(
-                found=data.get("version"), mine=__version__, wanted=FORMAT_VERSION
-            ),
+            _(
+                "This recording has version {found!r} of the format; this CacheLab {mine} reads version {wanted}."
+            ).format(found=data.get("version"), mine=__version__, wanted=FORMAT_VERSION),
             _("Use the CacheLab that wrote it, or record again."),
         )
     try:

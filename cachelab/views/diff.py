@@ -111,9 +111,13 @@ class Diff:
     def html(self) -> str:
         """The whole as static HTML."""
         heads = "".join(f'<th class="r">{escape(name)}</th>' for name in self.names)
-        rows = "".join(f'<tr><td>{what}</td><td class="r">{a}</td><td class="r">{b}</td></tr>' for what, a, b in self.rows)
+        rows = "".join(
+            f'<tr><td>{what}</td><td class="r">{a}</td><td class="r">{b}</td></tr>' for what, a, b in self.rows
+        )
         lists = "".join(
-            f'<div class="blk"><h3>{escape(title)}</h3>' + "".join(f'<p class="m s1">{escape(i)}</p>' for i in items) + "</div>"
+            f'<div class="blk"><h3>{escape(title)}</h3>'
+            + "".join(f'<p class="m s1">{escape(i)}</p>' for i in items)
+            + "</div>"
             for title, items in self.lists
         )
         return (

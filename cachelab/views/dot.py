@@ -19,7 +19,13 @@ _WHOLE = 60
 _LOOKS = {
     "c": {"color": "#4f5a69", "fillcolor": "#eaebed"},
     "r": {"color": "#c94f00", "fillcolor": "#f9e9e0", "penwidth": "1.6", "fontcolor": "#843300"},
-    "s": {"color": "#0064b0", "fillcolor": "#0064b0", "fontcolor": "#ffffff", "style": "filled,rounded", "penwidth": "2.4"},
+    "s": {
+        "color": "#0064b0",
+        "fillcolor": "#0064b0",
+        "fontcolor": "#ffffff",
+        "style": "filled,rounded",
+        "penwidth": "2.4",
+    },
     "d": {"color": "#b9609a", "fillcolor": "#f7ecf3", "shape": "cds"},
     "m": {"color": "#007a5a", "fillcolor": "#ffffff", "peripheries": "2"},
     "k": {"color": "#007a5a", "fillcolor": "#e0efeb", "shape": "note"},
@@ -59,7 +65,13 @@ def digraph(record: Record, call: int | None = None, *, most: int = _WHOLE) -> A
     graph = graphviz.Digraph(
         "cachelab",
         graph_attr={"rankdir": "LR", "fontname": "Helvetica", "fontsize": "11", "labelloc": "t"},
-        node_attr={"shape": "box", "style": "filled", "fillcolor": "#ffffff", "fontname": "Helvetica", "fontsize": "10"},
+        node_attr={
+            "shape": "box",
+            "style": "filled",
+            "fillcolor": "#ffffff",
+            "fontname": "Helvetica",
+            "fontsize": "10",
+        },
         edge_attr={"color": "#8a94a2", "arrowsize": "0.6"},
     )
     chosen = picked(record, tally) if call is None else (record.calls.index(record.entry(call)), call)

@@ -53,7 +53,19 @@ def to_csv(record: Record) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
-        ("call", "repeat", *text.OPS_HEADER[1:], "count", "witness", "into", "shapes", "device", "start", "file", "line")
+        (
+            "call",
+            "repeat",
+            *text.OPS_HEADER[1:],
+            "count",
+            "witness",
+            "into",
+            "shapes",
+            "device",
+            "start",
+            "file",
+            "line",
+        )
     )
     for entry in record.calls:
         for op in record.executions(entry.index):

@@ -47,7 +47,9 @@ def headline(record: Record, tally: Tally | None = None) -> str:
     if not record.calls:
         return _(NOTHING)
     if total.recomputed and not total.op_seconds:
-        return plural("{n} op execution repeated earlier work.", "{n} op executions repeated earlier work.", total.recomputed)
+        return plural(
+            "{n} op execution repeated earlier work.", "{n} op executions repeated earlier work.", total.recomputed
+        )
     if total.recomputed:
         return _("{share} of the op time repeated earlier work.").format(share=words.share(total.share))
     failed = _failed(record)
@@ -115,15 +117,17 @@ def _heaviest(record: Record, tally: Tally) -> str:
     table = record.graphs[graph]
     names = words.listing([f"`{table.name[row]}`" for row in alike])
     ran, repeated = int(tally.ran[graph][top]), int(again[top])
-    call = next(
-        call for call in record.calls if call.graph == graph and _letter(tally, call, top) == "r"
-    )
+    call = next(call for call in record.calls if call.graph == graph and _letter(tally, call, top) == "r")
     sources = [record.sources[row] for row in Sources(record, call).of(alike)]
     held = words.listing([f"`{short(source)}`" for source in sources], limit=4)
     if repeated == ran - 1:
         said = _("{names} ran in {n} calls").format(names=names, n=ran)
         if ran == record.call_count:
-            said = _("{names} ran in all {n} calls").format(names=names, n=ran) if ran > 2 else _("{names} ran in both calls").format(names=names)  # noqa: E501, PLR2004
+            said = (
+                _("{names} ran in all {n} calls").format(names=names, n=ran)
+                if ran > 2
+                else _("{names} ran in both calls").format(names=names)
+            )  # noqa: E501, PLR2004
         said += _(", although {held} stayed the same.").format(held=held) if held else _(", on equal inputs.")
     else:
         said = _("{names} ran in {n} calls, {repeated} of them on").format(names=names, n=ran, repeated=repeated)

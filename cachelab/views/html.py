@@ -10,8 +10,11 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cachelab.i18n import plural
 from cachelab.i18n import translate as _
+from cachelab.model import STATUSES
 from cachelab.views import headline, words
 from cachelab.views.matrix import Matrix
 from cachelab.views.picture import picked, picture
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 _MOST_FINDINGS = 8
 _DENSE = 12
 _LETTERED = 0.3
+_HEAVIEST = 10
 _CODE = re.compile(r"`([^`]*)`")
 
 
@@ -99,7 +103,7 @@ class _Fragment:
                 self._figures(),
                 self._graph(),
                 f'<div class="two{wide}"><div class="blk">{self._matrix()}</div><div class="side">',
-                f"<div>{self._calls()}</div><div>{self._causes()}{self._modes()}{self._findings()}</div></div></div>",
+                f"<div>{self._calls()}</div><div>{self._causes()}{self._heaviest()}{self._modes()}{self._findings()}</div></div></div>",
             ]
         else:
             parts += [self._findings()]
@@ -108,7 +112,9 @@ class _Fragment:
     # --- head --------------------------------------------------------------------------------------------------
 
     def _head(self) -> str:
-        facts = [self.record.name, *headline.origin(self.record, self.tally)] if self.record.calls else [self.record.name]
+        facts = (
+            [self.record.name, *headline.origin(self.record, self.tally)] if self.record.calls else [self.record.name]
+        )
         line = " ".join(f"<span>{escape(fact)}</span>" for fact in facts if fact)
         return (
             f'<div class="head"><b>CacheLab</b> {line}</div>'
@@ -152,7 +158,7 @@ class _Fragment:
             note = _("= same version as in the call before that used it, ≠ new; {note}").format(note=note)
         drawn = Drawing(self.record, shown).markup()
         return (
-            f'<h3>{_("Call {n}").format(n=shown.index)} <span>{escape(note)}</span></h3>'
+            f"<h3>{_('Call {n}').format(n=shown.index)} <span>{escape(note)}</span></h3>"
             f'<div class="scroll">{drawn}</div>'
         )
 
@@ -160,7 +166,9 @@ class _Fragment:
 
     def _matrix(self) -> str:
         used = self.matrix.slots
-        heads = "".join(f'<th class="c" title="{escape(self._slot_title(slot))}">{self._slot_head(slot)}</th>' for slot in used)
+        heads = "".join(
+            f'<th class="c" title="{escape(self._slot_title(slot))}">{self._slot_head(slot)}</th>' for slot in used
+        )
         lines = [self._source_row(row) for row in self.matrix.sources()[0]]
         left_out = self.matrix.sources()[1]
         if left_out:
@@ -176,8 +184,14 @@ class _Fragment:
             f"<h3>{_('Ops by call')} <span>{_('an unbroken source bar is an unchanged value')}</span></h3>"
             f'<div class="scroll"><table class="mx{dense}"><thead><tr><th>{_("sources, then ops")}</th>{heads}'
             f'<th class="r">{_("op time")}</th><th class="r">{_("redundant")}</th></tr></thead>'
-            f"<tbody>{''.join(lines)}</tbody></table></div>"
+            f"<tbody>{''.join(lines)}</tbody></table></div>{self._key()}"
         )
+
+    def _key(self) -> str:
+        """Return the marks that occur, with their names."""
+        seen = {letter for graph, columns in self.tally.times for letter in set(self.tally.of(graph, columns).shown)}
+        marks = " ".join(f"<span>{swatch(q)} {STATUSES[q]}</span>" for q in words.ORDER if q in seen)
+        return f'<div class="key">{marks}</div>'
 
     @staticmethod
     def _slot_head(slot: Slot) -> str:
@@ -220,7 +234,7 @@ class _Fragment:
         sign = "" if single else "▾ " if is_open else "▸ " if node.kind in {"scope", "group"} else ""
         count = "" if single or node.kind == "more" else f' <span class="q s0">{len(node.rows)}</span>'
         name = words.shorten(node.label, 34)
-        top = ' class="sc"' if node.kind in {"scope", "group"} or row.depth == 0 else ""
+        top = ' class="sc"' if node.kind in {"scope", "group"} else ""
         indent = f' style="padding-left:{15 * row.depth}px"' if row.depth else ""
         redundant = seconds(row.redundant) if row.redundant else _none("–")
         return (
@@ -291,6 +305,31 @@ class _Fragment:
             for found in self.tally.causes
         ]
         return f'<div class="blk"><h3>{_("Causes")}</h3><table>{"".join(rows)}</table></div>'
+
+    def _heaviest(self) -> str:
+        """Return the ops with most redundant op time and the lines that built them, folded."""
+        rows = [
+            (float(again[row]), graph, int(row))
+            for graph, again in enumerate(self.tally.redundant_seconds)
+            for row in np.argsort(-again, kind="stable")[:_HEAVIEST]
+            if again[row] > 0 and self.tally.counted[graph][row]
+        ]
+        rows.sort(key=lambda found: (-found[0], found[1:]))
+        if not rows:
+            return ""
+        seconds = words.seconds_column(found[0] for found in rows)
+        lines = [f'<tr><th>{_("op")}</th><th>{_("built at")}</th><th class="r">{_("redundant")}</th></tr>']
+        for time, graph, row in rows[:_HEAVIEST]:
+            table = self.record.graphs[graph]
+            line = self.record.line(table.line[row])
+            where = f"{line.file}, {_('line')} {line.number}" if line else "–"
+            lines.append(
+                f'<tr><td class="m" title="{escape(table.name[row])}">{escape(words.shorten(table.name[row], 34))}</td>'
+                f'<td class="q" title="{escape(line.text.strip() if line else "")}">{escape(words.shorten(where, 60))}</td>'
+                f'<td class="r">{seconds(time)}</td></tr>'
+            )
+        title = _("Where the redundant ops were built")
+        return f'<details class="blk"><summary>{title}</summary><table>{"".join(lines)}</table></details>'
 
     def _modes(self) -> str:
         if not self.record.modes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,7 +83,9 @@ class Matrix:
 
     def sources(self) -> tuple[list[SourceRow], int]:
         """Return the rows of the sources and how many sources are left out."""
-        spans = {row: self._spans(row) for row in dict.fromkeys(row for c in self.record.calls for row, _l in c.versions)}
+        spans = {
+            row: self._spans(row) for row in dict.fromkeys(row for c in self.record.calls for row, _l in c.versions)
+        }
         merged: dict[tuple[Any, ...], list[int]] = {}
         for row in sorted(spans):
             merged.setdefault((self.record.sources[row].kind, spans[row]), []).append(row)
@@ -95,9 +99,9 @@ class Matrix:
 
     def _spans(self, source: int) -> tuple[Span, ...]:
         cells: list[tuple[str | None, str | None, int]] = []
-        for slot in self.slots:
-            labels = [label for i in slot.entries for row, label in self._versions[i] if row == source]
-            changes = sum(a != b for a, b in zip(labels, labels[1:], strict=False))
+        for slot, held in zip(self.slots, self._labels, strict=True):
+            labels = held.get(source)
+            changes = 0 if labels is None else sum(a != b for a, b in pairwise(labels))
             cells.append((labels[0], labels[-1], changes + 1) if labels else (None, None, 0))
         found: list[Span] = []
         last: str | None = None
@@ -105,8 +109,11 @@ class Matrix:
             label = first if many <= 1 else f"{first} … {final}"
             fresh = first is not None and first != last
             before = found[-1] if found else None
-            if before and many <= 1 and before.many <= 1 and (
-                (label is None and before.label is None) or (label is not None and before.label == label)
+            if (
+                before
+                and many <= 1
+                and before.many <= 1
+                and ((label is None and before.label is None) or (label is not None and before.label == label))
             ):
                 found[-1] = Span(before.slots + 1, label, many, before.fresh)
             else:
@@ -114,9 +121,17 @@ class Matrix:
             last = final if final is not None else last
         return tuple(found)
 
-    @property
-    def _versions(self) -> list[tuple[tuple[int, str], ...]]:
-        return [call.versions for call in self.record.calls]
+    @cached_property
+    def _labels(self) -> list[dict[int, list[str]]]:
+        """For each slot, the labels that each source held in its calls, one after the other."""
+        found = []
+        for slot in self.slots:
+            labels: dict[int, list[str]] = {}
+            for entry in slot.entries:
+                for source, label in self.record.calls[entry].versions:
+                    labels.setdefault(source, []).append(label)
+            found.append(labels)
+        return found
 
     def rows(self, graph: int) -> Iterator[OpRow]:
         """Yield the lines of one graph's ops, open scopes before their children."""

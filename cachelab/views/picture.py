@@ -160,7 +160,9 @@ class _Views:
         return view
 
 
-def _connect(record: Record, call: Call, views: _Views, leaf_of: dict[int, int], entry: int) -> dict[tuple[int, int], str]:
+def _connect(
+    record: Record, call: Call, views: _Views, leaf_of: dict[int, int], entry: int
+) -> dict[tuple[int, int], str]:
     """Dock the sources and return the edges between leaves, drawn through the bookkeeping ops in between."""
     finder = Sources(record, call)
     same = same_as_before(record, entry)

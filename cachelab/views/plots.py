@@ -85,7 +85,9 @@ def plot_timeline(record: Record, call: int | None = None, ax: Any = None) -> An
         order = {name: i for i, name in enumerate(record.graphs[record.entry(call or 0).graph].name)} if ops else {}
         ops.sort(key=lambda op: order[op.name])
     ax = ax if ax is not None else _axes(8, 1.2 + 0.22 * max(1, len(ops)))
-    starts = [op.start or 0.0 for op in ops] if measured else np.concatenate([[0.0], np.cumsum([op.seconds for op in ops])])
+    starts = (
+        [op.start or 0.0 for op in ops] if measured else np.concatenate([[0.0], np.cumsum([op.seconds for op in ops])])
+    )
     for letter in "cr":
         rows = [i for i, op in enumerate(ops) if STATUSES[letter] == op.status]
         if rows:
@@ -98,7 +100,9 @@ def plot_timeline(record: Record, call: int | None = None, ax: Any = None) -> An
         ax.set_title(_("Nothing was recorded."), fontsize=10, loc="left")
     else:
         more = _(", {n} shorter ops left out").format(n=left_out) if left_out else ""
-        ax.set_title(_("Op time in call {n}{more}").format(n=call % record.call_count, more=more), fontsize=10, loc="left")
+        ax.set_title(
+            _("Op time in call {n}{more}").format(n=call % record.call_count, more=more), fontsize=10, loc="left"
+        )
         if ops:
             ax.legend(fontsize=8, loc="best")
     return ax
@@ -142,20 +146,30 @@ def plot_matrix(record: Record, ax: Any = None) -> Any:
                 width = 0.9 * count / total
                 ax.add_patch(
                     Rectangle(
-                        (left, y - 0.4), width, 0.8, facecolor=COLOURS[letter] + ("ff" if letter == "s" else "33"),
-                        edgecolor=COLOURS[letter], hatch=HATCHES.get(letter), linewidth=0.8,
+                        (left, y - 0.4),
+                        width,
+                        0.8,
+                        facecolor=COLOURS[letter] + ("ff" if letter == "s" else "33"),
+                        edgecolor=COLOURS[letter],
+                        hatch=HATCHES.get(letter),
+                        linewidth=0.8,
                         linestyle=":" if letter in "ptn" else "-",
                     )  # fmt: skip
                 )
                 if width > 0.3:  # noqa: PLR2004 - room for a letter
                     colour = "#ffffff" if letter == "s" else "#1a222d"
-                    ax.text(left + width / 2, y, words.LETTERS[letter], ha="center", va="center", fontsize=7, color=colour)
+                    ax.text(
+                        left + width / 2, y, words.LETTERS[letter], ha="center", va="center", fontsize=7, color=colour
+                    )
                 left += width
     ax.set_xlim(0, max(1, len(matrix.slots)))
     ax.set_ylim(max(1, len(rows)) - 0.5, -0.5)
     ax.set_yticks(
         range(len(rows)),
-        [_plain("  " * row.depth + ("▾ " if row.node.shown else "") + words.shorten(row.node.label, 34)) for row in rows],
+        [
+            _plain("  " * row.depth + ("▾ " if row.node.shown else "") + words.shorten(row.node.label, 34))
+            for row in rows
+        ],
         fontsize=8,
     )
     ax.set_xticks([x + 0.5 for x in range(len(matrix.slots))], [slot_label(slot) for slot in matrix.slots], fontsize=8)

@@ -159,9 +159,7 @@ def unfold(
             budget -= len(node.shown) - 1
 
 
-def _group(
-    children: Sequence[Node], type_of: Callable[[int], str], way_of: Callable[[int], Hashable]
-) -> list[Node]:
+def _group(children: Sequence[Node], type_of: Callable[[int], str], way_of: Callable[[int], Hashable]) -> list[Node]:
     """Put ops of one type and way, and scopes of one shape, together; the group stands where its first member did."""
     groups: dict[Hashable, list[Node]] = {}
     for child in children:

@@ -49,7 +49,8 @@ _RULES = """
 & .figs>*{white-space:nowrap}
 & .figs .end{margin-left:auto;font-size:var(--cl-fs0);white-space:normal}
 & .split{display:flex;gap:10px;align-items:center;font-size:var(--cl-fs0);margin:0 0 12px;white-space:nowrap}
-& .split .bar{flex:1}
+& .split>div{display:flex;align-items:center;gap:5px}
+& .split>.bar{flex:1;gap:1px}
 & .two{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:0 30px;margin-top:12px;align-items:start}
 & .two.wide{grid-template-columns:minmax(0,1fr)}
 & .wide .side{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:0 30px;align-items:start}

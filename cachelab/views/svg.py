@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NODE, _SCOPE, _CHIP, _TITLE, _PAD = 34.0, 38.0, 18.0, 21.0, 9.0
 _WIDE = 910.0
 _CHIPS = 104.0
+_LANE = 18.0
 _LONGEST = 22
 _ALONE = "cachelab-picture"
 
@@ -79,7 +80,7 @@ class Drawing:
         self.chips: dict[int, list[tuple[str, str, str]]] = {}
         self.uid = f"{zlib.crc32(repr((record.name, shown.call, shown.edges)).encode('utf-8', 'replace')):08x}"
         self.scopes: list[View] = []
-        self.bottoms: list[float] = []
+        self.bottoms: dict[int, list[float]] = {}
         self.height = 0.0
         width, height = self._measure(shown.root, wrap=_WIDE)
         self._settle(shown.root, 0.0, 0.0)
@@ -95,13 +96,14 @@ class Drawing:
             return width, height
         boxes = []
         for part in view.parts:
-            width, height = self._measure(part)
+            width, height = self._measure(part, None if wrap is None else wrap - 2 * _PAD)
             boxes.append(Box(part.key, width, height, self.anchors[part.key]))
         layout = layered(boxes, self._lifted(view), wrap=wrap)
         root = view.parent is None
-        dx, dy = ((14.0 if len(layout.bands) > 1 else 2.0), 2.0) if root else (_PAD, _TITLE)
-        if root:
-            self.bottoms = [bottom + dy for _top, bottom in layout.bands]
+        dx, dy = (2.0, 2.0) if root else (_PAD, _TITLE)
+        if len(layout.bands) > 1:
+            dx = _LANE
+        self.bottoms[view.key] = [bottom + dy for _top, bottom in layout.bands]
         for part in view.parts:
             box = layout.boxes[part.key]
             self.at[part.key] = (box.x + dx, box.y + dy, box.width, box.height)
@@ -109,7 +111,7 @@ class Drawing:
         self.anchors[view.key] = lines[(len(lines) - 1) // 2] if lines else 0.0
         if root:
             return layout.width + 2 * dx, layout.height + 4
-        return max(layout.width + 2 * _PAD, 7 * len(self._label(view)) + 150), layout.height + _TITLE + _PAD
+        return max(layout.width + 2 * dx, 7 * len(self._label(view)) + 150), layout.height + _TITLE + _PAD
 
     def _lifted(self, view: View) -> list[tuple[int, int]]:
         """Return the edges between the parts of ``view``, also those between leaves deep inside them."""
@@ -125,6 +127,8 @@ class Drawing:
         return [(part_of[a], part_of[b]) for a, b in self.shown.edges if a in part_of and b in part_of]
 
     def _settle(self, view: View, x: float, y: float) -> None:
+        """Make the positions below ``view``, which lies at ``x``, ``y``, absolute."""
+        self.bottoms[view.key] = [bottom + y for bottom in self.bottoms[view.key]]
         for part in view.parts:
             px, py, width, height = self.at[part.key]
             self.at[part.key] = (px + x, py + y, width, height)
@@ -257,7 +261,9 @@ class Drawing:
             path = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2 - 4:.1f} {y2:.1f}"
         else:
             # Backwards, or on to the next band: down between the bands and in from the left.
-            below = next((bottom for bottom in self.bottoms if bottom >= ay + ah - 1), self.height)
+            parent = self.shown.leaves[pair[0]].parent
+            bottoms = self.bottoms[parent.key] if parent else []
+            below = next((bottom for bottom in bottoms if bottom >= ay + ah - 1), ay + ah)
             lane = below + (8 if by > below else 4)
             path = (
                 f"M{x1:.1f} {y1:.1f}h4q6 0 6 6V{lane - 6:.1f}q0 6 -6 6H{x2 - 8:.1f}q-6 0 -6 {6 if y2 > lane else -6}"
@@ -303,7 +309,9 @@ class Drawing:
         if letter == "R":
             return f'<rect class="b" style="fill:url(#cl-r-{self.uid})" {rect} rx="3"/>{plate}'
         if letter == "U":
-            sides = f'<path class="thick" d="M{x:.1f} {y:.1f}h4v{height}h-4zM{x + width - 4:.1f} {y:.1f}h4v{height}h-4z"/>'
+            sides = (
+                f'<path class="thick" d="M{x:.1f} {y:.1f}h4v{height}h-4zM{x + width - 4:.1f} {y:.1f}h4v{height}h-4z"/>'
+            )
             return f'<rect class="b" style="fill:url(#cl-u-{self.uid})" {rect}/>{plate}{sides}'
         if letter == "F":
             return f'{plain}<path class="thick" d="M{x:.1f} {y:.1f}h5v{height}h-5z"/>'

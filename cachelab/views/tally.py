@@ -67,6 +67,11 @@ class Table:
         return {row: i for i, row in enumerate(self.columns.op)}
 
     @cached_property
+    def shown(self) -> str:
+        """The letters of the ops that are no bookkeeping, each once."""
+        return "".join(chr(letter) for letter in np.unique(self.letter[self.counted]))
+
+    @cached_property
     def figures(self) -> Figures:
         """Sums of one call with these columns."""
         ran = self.ran & self.counted

@@ -128,7 +128,9 @@ def _matrix(record: Record, tally: Tally) -> Iterator[list[Span]]:
             node = row.node
             sign = "" if node.kind == "op" else "▾ " if node.shown else "▸ "
             count = "" if node.kind in {"op", "more"} else f" {len(node.rows)}"
-            line: list[Span] = [(f"{'  ' * row.depth}{sign}{words.shorten(node.label, 26)}{count} ".ljust(_NAME)[:_NAME], "")]
+            line: list[Span] = [
+                (f"{'  ' * row.depth}{sign}{words.shorten(node.label, 26)}{count} ".ljust(_NAME)[:_NAME], "")
+            ]
             for cell in row.cells:
                 letters = "" if node.shown else "".join(words.LETTERS[q] for q in cell)[: wide - 1]
                 seen.update({} if node.shown else cell)

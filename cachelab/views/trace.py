@@ -52,7 +52,9 @@ class _Writer:
             if not op.executed:
                 continue
             if op.start is None:
-                self._event(call.session, _("ops in graph order (starts not measured)"), op.name, clock, op.seconds, _told(op))
+                self._event(
+                    call.session, _("ops in graph order (starts not measured)"), op.name, clock, op.seconds, _told(op)
+                )
                 clock += op.seconds
             else:
                 self._event(call.session, op.device or "ops", op.name, call.start + op.start, op.seconds, _told(op))
@@ -64,7 +66,9 @@ class _Writer:
         lanes[lane : lane + 1] = [start + seconds]
         thread = self._tracks.setdefault((session, track, lane), len(self._tracks) + 1)
         event = {"name": name, "ph": "X", "pid": session, "tid": thread, "ts": round(start * _MICRO, 3)}
-        self.events.append({**event, "dur": round(seconds * _MICRO, 3), "cat": told.get("status", "call"), "args": told})
+        self.events.append(
+            {**event, "dur": round(seconds * _MICRO, 3), "cat": told.get("status", "call"), "args": told}
+        )
 
     def names(self) -> list[dict[str, Any]]:
         """Return the events that name processes and tracks."""
@@ -76,7 +80,9 @@ class _Writer:
         for (session, track, lane), thread in self._tracks.items():
             label = f"{track} #{lane + 1}" if lane else track
             named.append({"name": "thread_name", "ph": "M", "pid": session, "tid": thread, "args": {"name": label}})
-            named.append({"name": "thread_sort_index", "ph": "M", "pid": session, "tid": thread, "args": {"sort_index": thread}})
+            named.append(
+                {"name": "thread_sort_index", "ph": "M", "pid": session, "tid": thread, "args": {"sort_index": thread}}
+            )
         return named
 
 

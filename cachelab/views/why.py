@@ -145,7 +145,9 @@ def _call(record: Record, graphs: dict[int, str], name: str, call: int | None) -
     if not 0 <= index < total:
         have = _("it has calls 0 to {last}").format(last=total - 1) if total else _("it has no calls")
         raise OptionError(
-            _("There is no call {n} in this recording to ask about `{name}`: {have}.").format(n=call, name=name, have=have),
+            _("There is no call {n} in this recording to ask about `{name}`: {have}.").format(
+                n=call, name=name, have=have
+            ),
             _("Calls are numbered from 0; -1 is the last one.") if total else _("Record a cell with run calls first."),
         )
     return index
@@ -185,7 +187,11 @@ class _Explained:
         if root is not None and root.kind != "not_kept":
             kept = self._root(kept)
         if op.witness is None:
-            return _("`{op}` was recomputed in call {n} with {held} as before: ").format(op="{op}", n="{n}", held=held) + kept + "."
+            return (
+                _("`{op}` was recomputed in call {n} with {held} as before: ").format(op="{op}", n="{n}", held=held)
+                + kept
+                + "."
+            )
         said = _("`{op}` was recomputed in call {n} with {held} as in call {witness}: ")
         return said.format(op="{op}", n="{n}", held=held, witness=op.witness) + kept + "."
 
@@ -200,12 +206,16 @@ class _Explained:
             "variable": (_("the same variable"), _("the same variables")),
         }
         parts = [
-            f"{wording[kind][len(kinds[kind]) > 1]} {words.listing(kinds[kind], limit=4)}" for kind in wording if kind in kinds
+            f"{wording[kind][len(kinds[kind]) > 1]} {words.listing(kinds[kind], limit=4)}"
+            for kind in wording
+            if kind in kinds
         ]
         return self._safe(words.listing(parts) if parts else _("the same inputs"))
 
     def _computed(self) -> str:
-        must = _("`{op}` had to run in call {n}: ") if self._is_effect() else _("`{op}` had to be computed in call {n}: ")
+        must = (
+            _("`{op}` had to run in call {n}: ") if self._is_effect() else _("`{op}` had to be computed in call {n}: ")
+        )
         return must + self._root(_("its inputs had not been seen before")) + "."
 
     def _is_effect(self) -> bool:
@@ -220,7 +230,9 @@ class _Explained:
 
     def _merged(self) -> str:
         if self.op.into is None:
-            return _("`{op}` was not run by itself in call {n}: TensorFlow merged it with an equal op of the same call.")
+            return _(
+                "`{op}` was not run by itself in call {n}: TensorFlow merged it with an equal op of the same call."
+            )
         into = self._safe(self.op.into)
         return _("`{op}` was not run by itself in call {n}: TensorFlow merged it into the equal op `{into}`.").format(
             op="{op}", n="{n}", into=into
@@ -249,7 +261,9 @@ class _Explained:
                 op="{op}", n="{n}", names=names
             )
         root = self._root()
-        return _("`{op}` was not needed in call {n}") + (f": {root}." if root else _(": no fetch of this call uses it."))
+        return _("`{op}` was not needed in call {n}") + (
+            f": {root}." if root else _(": no fetch of this call uses it.")
+        )
 
     def _untaken(self) -> str:
         return _("`{op}` was not run in call {n}: it lies on a branch that was not taken.")

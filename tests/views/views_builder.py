@@ -23,7 +23,13 @@ class Builder:
             self.lines.append(Line("cell 2", line, f"{name} = ..."))
         self.row[name] = len(self.ops)
         self.ops.append(
-            (name, kind, tuple(i if ":" in i else f"{i}:0" for i in inputs), control, len(self.lines) - 1 if line else -1)
+            (
+                name,
+                kind,
+                tuple(i if ":" in i else f"{i}:0" for i in inputs),
+                control,
+                len(self.lines) - 1 if line else -1,
+            )
         )
         return name
 
@@ -166,7 +172,15 @@ def encoder(cls=Builder):
             ["x:0", "idx:0", "y:0"],
             states,
             seconds=sum(s[1] for s in states.values()) + 1.2e-3,
-            versions=[(x, "9f3c"), (idx, digests[call]), (y, digests[-1 - call]), (ew, "v0"), (eb, "v0"), (hw, head), (hb, head)],
+            versions=[
+                (x, "9f3c"),
+                (idx, digests[call]),
+                (y, digests[-1 - call]),
+                (ew, "v0"),
+                (eb, "v0"),
+                (hw, head),
+                (hb, head),
+            ],
         )
     b.findings = [
         Finding("unneeded_feed", ("y:0",), 5, "`y:0` was fed in call 5, but no fetch needs it."),
@@ -210,10 +224,140 @@ def large(rows=55_000, calls=20, *, vary=False, scopes=40):
 
     sets = [columns(first=True)] + [columns(first=False) for _ in range(calls - 1 if vary else 1)]
     log = [
-        Call(k, "run", 0, 0, 0, ("loss:0",), ("images:0",), -1, 0.1 * k, 0.09, min(k, len(sets) - 1), versions=((0, f"d{k:04d}"),))
+        Call(
+            k,
+            "run",
+            0,
+            0,
+            0,
+            ("loss:0",),
+            ("images:0",),
+            -1,
+            0.1 * k,
+            0.09,
+            min(k, len(sets) - 1),
+            versions=((0, f"d{k:04d}"),),
+        )
         for k in range(calls)
     ]
     return Record(
-        "large", {"tensorflow": "2.21.0", "optimizers": True}, (), (graph,), (Source("images:0", "feed", 0),),
-        causes, tuple(sets), tuple(log),
+        "large",
+        {"tensorflow": "2.21.0", "optimizers": True},
+        (),
+        (graph,),
+        (Source("images:0", "feed", 0),),
+        causes,
+        tuple(sets),
+        tuple(log),
     )
+
+
+def statuses():
+    """One op for each status, in two calls; the second one serves a value and fails."""
+    b = Builder("every status")
+    b.op("x", "Placeholder", line=1)
+    names = {
+        "c": "conv", "r": "again", "s": "served", "d": "given", "m": "twin", "k": "constant", "u": "bias", "p": "spare",
+        "t": "branch", "n": "late", "x": "dark",
+    }  # fmt: skip
+    before = "x"
+    for name in names.values():
+        b.op(f"net/{name}", "Tanh", before, line=2)
+        before = f"net/{name}"
+    x = b.source("x:0", "feed")
+    first, kept = (
+        b.cause("first", text="no earlier call ran this op"),
+        b.cause("not_kept", "", 1, "values live for one call only"),
+    )
+    states = {f"net/{n}": ("c", 2e-3, 4096, None, [first]) for n in names.values()}
+    b.call(["net/dark:0"], ["x:0"], {"x": ("d",), **states}, versions=[(x, "aa01")], line=0)
+    states = {
+        f"net/{n}": (
+            k,
+            2e-3 if k in "cr" else 0.0,
+            4096,
+            1 if k in "rs" else None,
+            [kept] if k == "r" else [],
+            "net/conv" if k in "mu" else None,
+        )
+        for k, n in names.items()
+    }
+    b.call(
+        ["net/dark:0"],
+        ["x:0"],
+        {"x": ("d",), **states},
+        versions=[(x, "aa01")],
+        line=0,
+        failed="InvalidArgumentError: <b>shapes</b> must be equal",
+        trace="missing",
+    )
+    return b
+
+
+def loop(calls=10_000, *, entries=False):
+    """A loop of equal calls after the first one: one entry with ``repeat``, or one entry a call (new feed each)."""
+    b = Builder("loop")
+    b.op("x", "Placeholder")
+    b.op("W", "VarHandleOp")
+    b.op("read", "ReadVariableOp", "W")
+    b.op("h", "Tanh", "read", line=3)
+    b.op("y", "Mul", "h", "x", line=4)
+    x, w = b.source("x:0", "feed"), b.source("W", "variable")
+    first, kept = (
+        b.cause("first", text="no earlier call ran this op"),
+        b.cause("not_kept", "", 1, "values live for one call only"),
+    )
+    fed = b.cause("feed", "x:0", 0, "feed `x:0` is new in call {call}")
+    b.call(
+        ["y:0"],
+        ["x:0"],
+        {"x": ("d",), "h": ("c", 1e-4, 4, None, [first]), "y": ("c", 2e-4, 4, None, [first])},
+        versions=[(x, "d0"), (w, "v0")],
+    )
+    states = {"x": ("d",), "h": ("r", 1e-4, 4, 1, [kept]), "y": ("c", 2e-4, 4, None, [fed])}
+    if not entries:
+        b.call(["y:0"], ["x:0"], states, versions=[(x, "d1"), (w, "v0")], repeat=calls - 1)
+        return b
+    b.call(["y:0"], ["x:0"], states, versions=[(x, "d1"), (w, "v0")])
+    template = b.calls.pop()
+    from dataclasses import replace
+
+    b.calls += [replace(template, index=k, versions=((x, f"d{k}"), (w, "v0"))) for k in range(1, calls)]
+    return b
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a\"b'c&d",
+    "naïve/Größe/漢字 ×→",
+    "${x}`code`{op}{0}",
+    "a" * 300,
+    "</style><b>",
+    "s/" * 40 + "deep",
+]
+
+
+def hostile():
+    """Names, texts, errors and file names that try to break out of HTML, SVG, DOT, mathtext and formats."""
+    b = Builder("<img src=x onerror=alert(1)>")
+    b.op("<ph>", "Placeholder", line=1)
+    before = "<ph>"
+    for name in HOSTILE:
+        b.op(name, "<Type>&", before, line=2)
+        before = name
+    x = b.source("<ph>:0", "feed")
+    kept = b.cause("not_kept", "<ph>:0", 1, "</td><script>alert(2)</script> {op} {nope}")
+    first = b.cause("first", "", None, "first <i>")
+    versions = [(x, "<svg onload=alert(3)>")]
+    for call in range(2):
+        state = ("r", 1e-3, 8, 1, [kept]) if call else ("c", 1e-3, 8, None, [first])
+        b.call(
+            [f"{HOSTILE[0]}:0"],
+            ["<ph>:0"],
+            {"<ph>": ("d",), **dict.fromkeys(HOSTILE, state)},
+            versions=versions,
+            line=0,
+        )
+    b.call(["<ph>:0"], [], {"<ph>": ("x",)}, failed="<script>alert(4)</script>\nmore")
+    b.findings = [Finding("race", tuple(HOSTILE[:2]), 1, "<script>alert(5)</script> `a<b`")]
+    return b
