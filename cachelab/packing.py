@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate, chain, groupby, pairwise
-from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Packed: TypeAlias = "list[Any] | dict[str, Any]"
 
@@ -109,8 +108,16 @@ def _pack_strings(values: list[str], *, tables: bool) -> Packed:
     if tables and len(set(paths)) * 2 <= len(values) and len(set(stems)) * _TABLE_SHARE <= len(values):
         numbers = [int(number) if number else -1 for _path, _stem, number in parts]
         return {"paths": _table(paths), "stems": _table(stems), "numbers": pack(numbers)}
-    shared = [0, *(len(commonprefix(pair)) for pair in pairwise(values))]
+    shared = [0, *(_shared(before, after) for before, after in pairwise(values))]
     return {"front": pack(shared), "rest": [value[start:] for start, value in zip(shared, values, strict=True)]}
+
+
+def _shared(before: str, after: str) -> int:
+    """Return the number of characters with which both strings begin."""
+    for i, (a, b) in enumerate(zip(before, after, strict=False)):
+        if a != b:
+            return i
+    return min(len(before), len(after))
 
 
 def _pack_table(values: list[Any]) -> Packed | None:
@@ -145,34 +152,53 @@ def unpack(form: Packed) -> list[Any]:
     """
     if isinstance(form, list):
         return form
-    if "runs" in form:
-        runs = form["runs"]
-        return [value for value, times in zip(runs[::2], runs[1::2], strict=True) for _ in range(times)]
-    if "delta" in form:
-        return list(accumulate(unpack(form["delta"])))
-    if "digits" in form:
-        return _undigits(form["digits"])
-    if "table" in form:
-        table = unpack(form["table"])
-        return [table[index] for index in unpack(form["at"])]
-    if "scaled" in form:
-        # Divide, so that the nearest decimal number comes back and not one next to it.
-        return [number / round(1 / form["scaled"]) for number in unpack(form["of"])]
-    return _unpack_structure(form)
-
-
-def _unpack_structure(form: dict[str, Any]) -> list[Any]:
-    if "paths" in form:
-        parts = zip(unpack(form["paths"]), unpack(form["stems"]), unpack(form["numbers"]), strict=True)
-        return [path + stem if number < 0 else f"{path}{stem}_{number}" for path, stem, number in parts]
-    if "front" in form:
-        last = ""
-        strings = []
-        for shared, rest in zip(unpack(form["front"]), form["rest"], strict=True):
-            last = last[:shared] + rest
-            strings.append(last)
-        return strings
-    if "lists" in form:
-        flat = iter(unpack(form["of"]))
-        return [[next(flat) for _ in range(length)] for length in unpack(form["lists"])]
+    for key, read in _READERS.items():
+        if key in form:
+            return read(form)
     raise ValueError(f"a packed list of an unknown form, with the keys {sorted(form)}")
+
+
+def _runs(form: dict[str, Any]) -> list[Any]:
+    runs = form["runs"]
+    return [value for value, times in zip(runs[::2], runs[1::2], strict=True) for _ in range(times)]
+
+
+def _indexed(form: dict[str, Any]) -> list[Any]:
+    table = unpack(form["table"])
+    return [table[index] for index in unpack(form["at"])]
+
+
+def _scaled(form: dict[str, Any]) -> list[Any]:
+    # Divide, so that the nearest decimal number comes back and not one next to it.
+    return [number / round(1 / form["scaled"]) for number in unpack(form["of"])]
+
+
+def _paths(form: dict[str, Any]) -> list[Any]:
+    parts = zip(unpack(form["paths"]), unpack(form["stems"]), unpack(form["numbers"]), strict=True)
+    return [path + stem if number < 0 else f"{path}{stem}_{number}" for path, stem, number in parts]
+
+
+def _front(form: dict[str, Any]) -> list[Any]:
+    last = ""
+    strings = []
+    for shared, rest in zip(unpack(form["front"]), form["rest"], strict=True):
+        last = last[:shared] + rest
+        strings.append(last)
+    return strings
+
+
+def _lists(form: dict[str, Any]) -> list[Any]:
+    flat = iter(unpack(form["of"]))
+    return [[next(flat) for _ in range(length)] for length in unpack(form["lists"])]
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], list[Any]]] = {
+    "runs": _runs,
+    "delta": lambda form: list(accumulate(unpack(form["delta"]))),
+    "digits": lambda form: _undigits(form["digits"]),
+    "table": _indexed,
+    "scaled": _scaled,
+    "paths": _paths,
+    "front": _front,
+    "lists": _lists,
+}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cachelab.views.tally import CauseSum
 
 _MUCH = 0.5
+_BOTH = 2
 
 NOTHING = "Nothing was recorded: no run call was made."
 NOTHING_TODO = "Call `Session.run`, `Tensor.eval`, a callable or a concrete function while the recording is open."
@@ -91,7 +92,7 @@ def _failed(record: Record) -> str:
     lost = [index for call in failed for index in range(call.index, call.index + min(call.repeat, 1000))]
     complete = record.call_count - sum(call.repeat for call in failed)
     first = failed[0]
-    reason = words.shorten((first.failed or "").strip().split("\n", 1)[0], 120)
+    reason = words.first_line(first.failed or "", 120)
     if len(lost) == 1:
         said = _("Call {n} failed ({reason})").format(n=first.index, reason=reason)
     else:
@@ -121,17 +122,14 @@ def _heaviest(record: Record, tally: Tally) -> str:
     sources = [record.sources[row] for row in Sources(record, call).of(alike)]
     held = words.listing([f"`{short(source)}`" for source in sources], limit=4)
     if repeated == ran - 1:
-        said = _("{names} ran in {n} calls").format(names=names, n=ran)
+        said = _("{names} ran in {n} calls")
         if ran == record.call_count:
-            said = (
-                _("{names} ran in all {n} calls").format(names=names, n=ran)
-                if ran > 2
-                else _("{names} ran in both calls").format(names=names)
-            )  # noqa: E501, PLR2004
-        said += _(", although {held} stayed the same.").format(held=held) if held else _(", on equal inputs.")
+            said = _("{names} ran in all {n} calls") if ran > _BOTH else _("{names} ran in both calls")
+        said += _(", although {held} stayed the same.") if held else _(", on equal inputs.")
     else:
-        said = _("{names} ran in {n} calls, {repeated} of them on").format(names=names, n=ran, repeated=repeated)
-        said += _(" values of {held} seen before.").format(held=held) if held else _(" inputs seen before.")
+        said = _("{names} ran in {n} calls, {repeated} of them on")
+        said += _(" values of {held} seen before.") if held else _(" inputs seen before.")
+    said = said.format(names=names, n=ran, repeated=repeated, held=held)
     total = tally.op_seconds[graph][top]
     if len(alike) == 1 and tally.total.op_seconds and total >= _MUCH * tally.total.op_seconds:
         said += " " + _("`{name}` alone is {share} of the op time.").format(

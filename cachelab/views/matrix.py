@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cachelab.model import Record
-    from cachelab.views.slots import Slot
     from cachelab.views.tally import Tally
 
 MOST_ROWS = 44
@@ -99,7 +98,7 @@ class Matrix:
 
     def _spans(self, source: int) -> tuple[Span, ...]:
         cells: list[tuple[str | None, str | None, int]] = []
-        for slot, held in zip(self.slots, self._labels, strict=True):
+        for held in self._labels:
             labels = held.get(source)
             changes = 0 if labels is None else sum(a != b for a, b in pairwise(labels))
             cells.append((labels[0], labels[-1], changes + 1) if labels else (None, None, 0))

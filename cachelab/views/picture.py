@@ -109,16 +109,13 @@ def picture(record: Record, tally: Tally, entry: int, *, most: int = MOST_NODES,
     graph, table = record.graphs[call.graph], tally.table(call)
     rows = [int(row) for row in table.op[table.counted]]
     views = _Views(tree(graph.name, rows), table, graph.type, most, opened=len(rows) <= whole)
-    leaf_of: dict[int, int] = {}
-    for leaf in views.leaves.values():
-        for row in leaf.node.rows:
-            leaf_of[row] = leaf.key
-    edges = _connect(record, call, views, leaf_of, entry)
+    docking = _Docking(record, entry, views)
+    edges = docking.edges()
     for name in call.fetches:
         op, colon, _number = name.rpartition(":")
-        row = graph.index.get(op if colon else name)
-        if row in leaf_of:
-            views.leaves[leaf_of[row]].fetched = True
+        row = graph.index.get(op if colon else name, -1)
+        if row in docking.leaf_of:
+            views.leaves[docking.leaf_of[row]].fetched = True
     compared = any(same is not None for leaf in views.leaves.values() for same in leaf.sources.values())
     return Picture(call, call.index, views.root, views.leaves, edges, compared)
 
@@ -160,57 +157,68 @@ class _Views:
         return view
 
 
-def _connect(
-    record: Record, call: Call, views: _Views, leaf_of: dict[int, int], entry: int
-) -> dict[tuple[int, int], str]:
-    """Dock the sources and return the edges between leaves, drawn through the bookkeeping ops in between."""
-    finder = Sources(record, call)
-    same = same_as_before(record, entry)
-    status, at = views.table.columns.status, views.table.at
-    reached: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+class _Docking:
+    """Docks the sources on leaves and draws edges through the bookkeeping ops in between."""
 
-    def reach(start: int) -> tuple[frozenset[int], frozenset[int]]:
-        """Return the sources and shown rows that a row outside the picture passes on."""
-        stack, open_rows = [start], {start}
-        while stack:
-            row = stack[-1]
-            if row in reached:
-                stack.pop()
-                continue
-            sources, producers = finder.direct(row)
-            hidden = [p for p in producers if p not in leaf_of and p not in reached and p not in open_rows]
-            if hidden:
-                stack.extend(hidden)
-                open_rows.update(hidden)
-                continue
-            shown = {p for p in producers if p in leaf_of}
-            found = set(sources)
-            for producer in producers:
-                if producer in reached:
-                    found |= reached[producer][0]
-                    shown |= reached[producer][1]
-            reached[row] = frozenset(found), frozenset(shown)
-            stack.pop()
-        return reached[start]
+    def __init__(self, record: Record, entry: int, views: _Views) -> None:
+        self.views = views
+        self.finder = Sources(record, record.calls[entry])
+        self.same = same_as_before(record, entry)
+        self.leaf_of = {row: leaf.key for leaf in views.leaves.values() for row in leaf.node.rows}
+        self._reached: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
 
-    edges: dict[tuple[int, int], str] = {}
-    for row, key in leaf_of.items():
-        sources, producers = finder.direct(row)
-        shown = {p for p in producers if p in leaf_of}
-        found = set(sources)
+    def edges(self) -> dict[tuple[int, int], str]:
+        """Dock all sources; return the edges between leaves and their class."""
+        found: dict[tuple[int, int], str] = {}
+        for row, key in self.leaf_of.items():
+            sources, shown = self._inputs(row)
+            docked = self.views.leaves[key].sources
+            for source in sorted(sources):
+                docked.setdefault(source, self.same.get(source))
+            for producer in shown:
+                pair = self.leaf_of[producer], key
+                if pair[0] != key:
+                    kind = self._kind(producer, row)
+                    before = found.get(pair, kind)
+                    found[pair] = kind if before == kind else "S" if "S" in {kind, before} else ""
+        return found
+
+    def _kind(self, producer: int, consumer: int) -> str:
+        letter, follower = self._letter(producer), self._letter(consumer)
+        return "S" if letter == "s" else "P" if follower in "ptn" or letter in "ptn" else ""
+
+    def _letter(self, row: int) -> str:
+        return self.views.table.columns.status[self.views.table.at[row]]
+
+    def _inputs(self, row: int) -> tuple[set[int], set[int]]:
+        """Return the sources and the shown rows whose values reach ``row``."""
+        direct, producers = self.finder.direct(row)
+        sources, shown = set(direct), set()
         for producer in producers:
-            if producer not in leaf_of:
-                more, passed = reach(producer)
-                found |= more
+            if producer in self.leaf_of:
+                shown.add(producer)
+            else:
+                more, passed = self._reach(producer)
+                sources |= more
                 shown |= passed
-        leaf = views.leaves[key]
-        for source in sorted(found):
-            leaf.sources.setdefault(source, same.get(source))
-        for producer in shown:
-            if leaf_of[producer] != key:
-                letter = status[at[producer]]
-                pair = leaf_of[producer], key
-                idle = status[at[row]] in "ptn"
-                kind = "S" if letter == "s" else "P" if idle or letter in "ptn" else ""
-                edges[pair] = kind if edges.get(pair, kind) == kind else ("S" if "S" in (kind, edges[pair]) else "")
-    return edges
+        return sources, shown
+
+    def _reach(self, start: int) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the sources and shown rows that a row outside the picture passes on."""
+        stack, met = [start], {start}
+        while stack and start not in self._reached:
+            row = stack[-1]
+            sources, producers = self.finder.direct(row)
+            hidden = [p for p in producers if p not in self.leaf_of]
+            waiting = [p for p in hidden if p not in self._reached and p not in met]
+            if waiting:
+                stack += waiting
+                met.update(waiting)
+                continue
+            stack.pop()
+            known = [self._reached[p] for p in hidden if p in self._reached]
+            self._reached[row] = (
+                frozenset(sources).union(*(part[0] for part in known)),
+                frozenset(p for p in producers if p in self.leaf_of).union(*(part[1] for part in known)),
+            )
+        return self._reached[start]

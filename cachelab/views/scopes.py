@@ -2,8 +2,8 @@
 
 Collapsing by name scope alone is not enough for large graphs (one scope can hold thousands of ops), so long rows of
 children are grouped: ops of one type that went the same way in every call become a series (``Identity ×196``),
-sibling scopes of one name pattern that hold the same types become one (``block0 … block11 ×12``), and what still is too much becomes
-``… 120 more``.
+sibling scopes of one name pattern that hold the same types become one (``block0 … block11 ×12``), and what still is
+too much becomes ``… 120 more ops``.
 """
 
 from __future__ import annotations

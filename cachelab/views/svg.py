@@ -11,6 +11,7 @@ from cachelab.model import STATUSES
 from cachelab.views import words
 from cachelab.views.layout import Box, layered
 from cachelab.views.picture import Picture, picked, picture
+from cachelab.views.shapes import patterns, shape
 from cachelab.views.sources import short
 from cachelab.views.style import svg_stylesheet
 from cachelab.views.tally import Tally
@@ -210,11 +211,12 @@ class Drawing:
         said = _("Graph of call {n}: {parts}").format(
             n=shown.index, parts=", ".join(self._spoken(view) for view in list(shown.leaves.values())[:60])
         )
+        size = f"{self.width:.0f}", f"{self.height:.0f}"
+        box = f'width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}"'
         parts = [
-            f'<svg {attributes} width="{self.width:.0f}" height="{self.height:.0f}" '
-            f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="img" aria-label="{escape(said)}">',
+            f'<svg {attributes} {box} role="img" aria-label="{escape(said)}">',
             style,
-            self._patterns(),
+            patterns(self.uid),
         ]
         parts += [self._scope_box(view) for view in self.scopes]
         parts += [self._edge(pair, kind) for pair, kind in sorted(shown.edges.items(), key=lambda item: item[1])]
@@ -224,14 +226,6 @@ class Drawing:
     def _spoken(self, view: View) -> str:
         state = STATUSES[view.letter] if view.letter else self._mix(view)
         return f"{view.node.label} {state}"
-
-    def _patterns(self) -> str:
-        return (
-            f'<defs><pattern id="cl-r-{self.uid}" width="6" height="6" patternUnits="userSpaceOnUse" '
-            'patternTransform="rotate(45)"><rect class="hb" width="6" height="6"/><rect class="hs" width="2" height="6"/>'
-            f'</pattern><pattern id="cl-u-{self.uid}" width="4" height="6" patternUnits="userSpaceOnUse">'
-            '<rect class="ub" width="4" height="6"/><rect class="us" width="1.4" height="6"/></pattern></defs>'
-        )
 
     def _scope_box(self, view: View) -> str:
         x, y, width, height = self.at[view.key]
@@ -291,39 +285,12 @@ class Drawing:
         inset = 13 if letter == "S" else 12 if letter in "FU" else 9
         title = f"{view.node.path}: {words.status_title(view.letter)}, {self._sub(view)}"
         return (
-            f'<g class="n {letter}"><title>{escape(title)}</title>{self._shape(letter, x, y, width, height)}'
+            f'<g class="n {letter}"><title>{escape(title)}</title>{shape(letter, (x, y, width, height), self.uid)}'
             f'<text class="lt" x="{x + inset:.1f}" y="{y + 15:.1f}">{letter}</text> '
             f'<text x="{x + inset + 12:.1f}" y="{y + 15:.1f}">{escape(self._label(view))}</text> '
             f'<text class="sub" x="{x + inset + 12:.1f}" y="{y + 28:.1f}">{escape(self._sub(view))}</text></g>'
             f"{self._chip_row(view, x, y)}"
         )
-
-    def _shape(self, letter: str, x: float, y: float, width: float, height: float) -> str:
-        """Return the form of a status: pill, hatch, double border, cut corner, stripes, dots, slash, open side."""
-        rect = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-        plain = f'<rect class="b" {rect} rx="3"/>'
-        plate = f'<rect class="plate" x="{x + 5:.1f}" y="{y + 3:.1f}" width="{width - 10:.1f}" height="{height - 6}" rx="2"/>'
-        if letter == "S":
-            halo = f'x="{x - 4:.1f}" y="{y - 4:.1f}" width="{width + 8:.1f}" height="{height + 8}"'
-            return f'<rect class="halo" {halo} rx="21"/><rect class="b" {rect} rx="17"/>'
-        if letter == "R":
-            return f'<rect class="b" style="fill:url(#cl-r-{self.uid})" {rect} rx="3"/>{plate}'
-        if letter == "U":
-            sides = (
-                f'<path class="thick" d="M{x:.1f} {y:.1f}h4v{height}h-4zM{x + width - 4:.1f} {y:.1f}h4v{height}h-4z"/>'
-            )
-            return f'<rect class="b" style="fill:url(#cl-u-{self.uid})" {rect}/>{plate}{sides}'
-        if letter == "F":
-            return f'{plain}<path class="thick" d="M{x:.1f} {y:.1f}h5v{height}h-5z"/>'
-        if letter == "M":
-            return f'{plain}<rect class="in" x="{x + 3:.1f}" y="{y + 3:.1f}" width="{width - 6:.1f}" height="{height - 6}"/>'
-        if letter == "K":
-            return f'<path class="b" d="M{x:.1f} {y:.1f}h{width - 12:.1f}l12 12v{height - 12}h{-width:.1f}z"/>'
-        if letter == "N":
-            return f'<path class="b" d="M{x + width:.1f} {y:.1f}h{-width:.1f}v{height}h{width:.1f}"/>'
-        if letter == "T":
-            return f'{plain}<path class="in" d="M{x:.1f} {y + height:.1f}l9 {-height}"/>'
-        return plain
 
     def _scope(self, view: View) -> str:
         x, y, width, height = self._body(view)

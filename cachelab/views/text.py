@@ -95,7 +95,7 @@ def _calls(record: Record, tally: Tally) -> Iterator[list[Span]]:
             (f"{words.share(part.share):>11}{op_time(part.op_seconds):>12}{wall(slot.call.seconds):>12}", ""),
         ]
         if slot.call.failed is not None:
-            reason = words.shorten(slot.call.failed.strip().split("\n", 1)[0], 160)
+            reason = words.first_line(slot.call.failed, 160)
             yield [(f"{'':<{first}}{_('failed')}: {reason}", "bold")]
 
 
@@ -158,9 +158,9 @@ def _modes(record: Record) -> Iterator[list[Span]]:
             yield [(f"{result.mode:<14}{_('not applicable')}: {result.reason}", "")]
             continue
         speed = f"{result.speedup:.2f}×" if result.speedup else "–"
-        proof = result.equality + (f", within {result.max_difference:.2g}" if result.equality == "close" else "")
-        line = f"{result.mode:<14}{words.seconds(result.seconds):>10}{speed:>9}{words.size(result.bytes_held):>11}  {proof}"
-        yield [(line + (f": {result.reason}" if result.reason else ""), "")]
+        held = words.size(result.bytes_held)
+        figures = f"{result.mode:<14}{words.seconds(result.seconds):>10}{speed:>9}{held:>11}"
+        yield [(f"{figures}  {words.proof(result)}", "")]
 
 
 def _findings(record: Record) -> Iterator[list[Span]]:

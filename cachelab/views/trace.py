@@ -59,8 +59,9 @@ class _Writer:
             else:
                 self._event(call.session, op.device or "ops", op.name, call.start + op.start, op.seconds, _told(op))
 
-    def _event(self, session: int, track: str, name: str, start: float, seconds: float, told: dict[str, Any]) -> None:
-        """Write one slice on the first lane of a track that is free, as slices of one lane must not overlap."""
+    def _event(self, session: int, track: str, name: str, time: tuple[float, float], told: dict[str, Any]) -> None:
+        """Write one slice (start and seconds) on the first lane of a track that is free, as slices of one lane must not overlap."""
+        start, seconds = time
         lanes = self._busy.setdefault((session, track), [])
         lane = next((i for i, end in enumerate(lanes) if end <= start + 1e-9), len(lanes))
         lanes[lane : lane + 1] = [start + seconds]

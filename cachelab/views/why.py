@@ -269,7 +269,7 @@ class _Explained:
         return _("`{op}` was not run in call {n}: it lies on a branch that was not taken.")
 
     def _not_reached(self) -> str:
-        reason = words.shorten((self.entry.failed or "").strip().split("\n", 1)[0], 160)
+        reason = words.first_line(self.entry.failed or "", 160)
         said = _("`{op}` was not reached in call {n}: the call failed before")
         return said + (f" ({self._safe(reason)})." if reason else ".")
 

@@ -10,6 +10,8 @@ from cachelab.model import STATUSES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from cachelab.model import ModeResult
+
 LETTERS = {"c": "C", "r": "R", "s": "S", "d": "F", "m": "M", "k": "K", "u": "U", "p": "P", "t": "T", "n": "N", "x": "X"}
 """Letter in the columns -> letter that people see (``d`` is shown as F for fed)."""
 
@@ -119,6 +121,19 @@ def shorten(text: str, length: int) -> str:
         return text
     head = (length - 1) // 2
     return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
+
+
+def first_line(text: str, length: int) -> str:
+    """Return the first line of an error's text, shortened."""
+    return shorten(text.strip().split("\n", 1)[0], length)
+
+
+def proof(result: ModeResult) -> str:
+    """Return what a mode's results proved, such as ``close, within 1e-07: optimised differently``."""
+    said = result.equality
+    if result.equality == "close":
+        said = _("close, within {d:.2g}").format(d=result.max_difference)
+    return f"{said}: {result.reason}" if result.reason else said
 
 
 def call_name(call: int | None) -> str:

@@ -123,9 +123,9 @@ READS = [
 ]
 
 
-def encoder(cls=Builder):
+def encoder():
     """The sketch's recording: frozen encoder, trained head; 4 training calls, then 2 loss calls."""
-    b = cls()
+    b = Builder()
     for name in ("x", "idx", "y"):
         b.op(name, "Placeholder", line=1)
     for name in ("enc/W", "enc/b", "head/W", "head/b"):
@@ -143,24 +143,24 @@ def encoder(cls=Builder):
     written = b.cause("variable", "head/W", 1, "`train_op` wrote `head/W` in call {call}")
     effect = b.cause("effect", "head/W", None, "writes `head/W`: has to happen in each call")
     digests = ["a1f0", "b7c2", "0c11", "e2d9", "4403", "d95e"]
+
+    def went(name, call):
+        scope = name.split("/")[0]
+        if scope in ("gradients", "train") and call >= 4:
+            return "p", None, ()
+        if scope == "train" or call == 0:
+            return "c", None, [effect if scope == "train" else first]
+        if scope == "enc" or name == "loss/L2Loss" or (name == "loss/L2Loss_1" and call == 5):
+            return "r", 1, [kept]
+        return "c", None, [written if name == "loss/L2Loss_1" else fed]
+
     for call in range(6):
         train, states = call < 4, {}
         for name, _kind, ms, size, _inputs in OPS:
+            letter, back, why = went(name, call)
+            ran = letter in "cr"
             seconds = ms * 1e-3 * (1.05, 1, 0.99, 1.01, 0.98, 0.99)[call]
-            scope = name.split("/")[0]
-            letter, why, back = "c", [fed], None
-            if scope in ("gradients", "train") and not train:
-                states[name] = ("p", 0.0, 0, None, ())
-                continue
-            if scope == "train":
-                why = [effect]
-            elif call == 0:
-                why = [first]
-            elif scope == "enc" or name == "loss/L2Loss" or (name == "loss/L2Loss_1" and call == 5):
-                letter, why, back = "r", [kept], 1
-            elif name.startswith("loss/L2Loss_1"):
-                why = [written]
-            states[name] = (letter, seconds, size, back, why)
+            states[name] = (letter, seconds if ran else 0.0, size if ran else 0, back, why)
         for name, kind, *_ in b.ops:
             if kind == "Placeholder":
                 states[name] = ("d", 0.0, 0, None, ())
@@ -172,15 +172,9 @@ def encoder(cls=Builder):
             ["x:0", "idx:0", "y:0"],
             states,
             seconds=sum(s[1] for s in states.values()) + 1.2e-3,
-            versions=[
-                (x, "9f3c"),
-                (idx, digests[call]),
-                (y, digests[-1 - call]),
-                (ew, "v0"),
-                (eb, "v0"),
-                (hw, head),
-                (hb, head),
-            ],
+            versions=list(
+                zip((x, idx, y, ew, eb, hw, hb), ("9f3c", digests[call], digests[-1 - call], "v0", "v0", head, head))
+            ),
         )
     b.findings = [
         Finding("unneeded_feed", ("y:0",), 5, "`y:0` was fed in call 5, but no fetch needs it."),
