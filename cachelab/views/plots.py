@@ -154,7 +154,7 @@ def plot_matrix(record: Record, ax: Any = None) -> Any:
                         hatch=HATCHES.get(letter),
                         linewidth=0.8,
                         linestyle=":" if letter in "ptn" else "-",
-                    )  # fmt: skip
+                    )
                 )
                 if width > 0.3:  # noqa: PLR2004 - room for a letter
                     colour = "#ffffff" if letter == "s" else "#1a222d"

@@ -108,9 +108,10 @@ def heaviest(record: Record, tally: Tally) -> str:
         line = record.line(record.graphs[graph].line[row])
         where = _("{file}, line {n}").format(file=line.file, n=line.number) if line else "–"
         code = escape(line.text.strip()[:200]) if line else ""
+        built = f'<td class="q" title="{code}">{escape(words.shorten(where, 60))}</td>'
         rows.append(
             f'<tr><td class="m" title="{escape(name[:300])}">{escape(words.shorten(name, 34))}</td>'
-            f'<td class="q" title="{code}">{escape(words.shorten(where, 60))}</td><td class="r">{seconds(time)}</td></tr>'
+            f'{built}<td class="r">{seconds(time)}</td></tr>'
         )
     header = head((_("op"), ""), (_("built at"), ""), (_("redundant"), "r"))
     title = _("Where the redundant ops were built")

@@ -78,10 +78,8 @@ def _calls(record: Record, tally: Tally) -> Iterator[list[Span]]:
     first = max(6, max(len(slot.label) for slot in matrix.slots) + 2)
     name = max(9, min(40, max(len(headline.fetch_names(slot.call, 40)) for slot in shown) + 2))
     yield []
-    yield [(
-        f"{_('call'):<{first}}{_('fetches'):<{name}}{_('ran'):>7}{_('recomputed'):>12}{_('redundant'):>11}"
-        f"{_('op time'):>12}{_('wall'):>12}", "dim",
-    )]  # fmt: skip
+    names = f"{_('call'):<{first}}{_('fetches'):<{name}}{_('ran'):>7}{_('recomputed'):>12}{_('redundant'):>11}"
+    yield [(f"{names}{_('op time'):>12}{_('wall'):>12}", "dim")]
     rows = iter(figures)
     for slot in matrix.slots:
         if slot.omitted:

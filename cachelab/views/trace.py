@@ -46,18 +46,18 @@ class _Writer:
     def call(self, record: Record, call: Call) -> None:
         """Write one call and its ops."""
         arguments = {"kind": call.kind, "feeds": list(call.feeds), "repeat": call.repeat, "failed": call.failed}
-        self._event(call.session, "calls", f"{call.index}: {fetch_names(call)}", call.start, call.seconds, arguments)
+        title = f"{call.index}: {fetch_names(call)}"
+        self._event(call.session, "calls", title, (call.start, call.seconds), arguments)
         clock = call.start
         for op in record.executions(call.index):
             if not op.executed:
                 continue
             if op.start is None:
-                self._event(
-                    call.session, _("ops in graph order (starts not measured)"), op.name, clock, op.seconds, _told(op)
-                )
+                track, start = _("ops in graph order (starts not measured)"), clock
                 clock += op.seconds
             else:
-                self._event(call.session, op.device or "ops", op.name, call.start + op.start, op.seconds, _told(op))
+                track, start = op.device or "ops", call.start + op.start
+            self._event(call.session, track, op.name, (start, op.seconds), _told(op))
 
     def _event(self, session: int, track: str, name: str, time: tuple[float, float], told: dict[str, Any]) -> None:
         """Write one slice (start and seconds) on the first lane of a track that is free, as slices of one lane must not overlap."""
@@ -81,9 +81,8 @@ class _Writer:
         for (session, track, lane), thread in self._tracks.items():
             label = f"{track} #{lane + 1}" if lane else track
             named.append({"name": "thread_name", "ph": "M", "pid": session, "tid": thread, "args": {"name": label}})
-            named.append(
-                {"name": "thread_sort_index", "ph": "M", "pid": session, "tid": thread, "args": {"sort_index": thread}}
-            )
+            order = {"sort_index": thread}
+            named.append({"name": "thread_sort_index", "ph": "M", "pid": session, "tid": thread, "args": order})
         return named
 
 
