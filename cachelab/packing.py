@@ -35,6 +35,7 @@ _VALUE = {char: value for value, char in enumerate(_END)} | {char: value for val
 _RUN_SHARE = 3
 _TABLE_SHARE = 8
 _SHORT = 24
+_MOST = 20_000_000
 _NAME = re.compile(r"(?s)(.*/)?(.*?)(?:_(0|[1-9]\d{0,8}))?\Z")
 
 
@@ -160,6 +161,8 @@ def unpack(form: Packed) -> list[Any]:
 
 def _runs(form: dict[str, Any]) -> list[Any]:
     runs = form["runs"]
+    if sum(runs[1::2]) > _MOST:
+        raise ValueError("a packed list that is longer than any graph")
     return [value for value, times in zip(runs[::2], runs[1::2], strict=True) for _ in range(times)]
 
 

@@ -120,7 +120,7 @@ def _read_columns(data: Mapping[str, Any], cause_at: Sequence[int]) -> Columns:
     for rows in unpack(data["cause"]):
         key = tuple(rows)
         if key not in cells:
-            cells[key] = tuple(cause_at[row] for row in key)
+            cells[key] = tuple(cause_at[row] if row >= 0 else -1 for row in key)
         causes.append(cells[key])
     return Columns(
         op=tuple(unpack(data["op"])),
@@ -179,6 +179,8 @@ def check(record: Record) -> None:
             raise ValueError(_("columns {n} differ in length").format(n=number))
         if not (set(columns.status) <= set(STATUSES) and set(columns.evidence) <= set(EVIDENCES)):
             raise ValueError(_("columns {n} hold an unknown status or evidence").format(n=number))
+        if any(not 0 <= row < len(record.causes) for rows in set(columns.cause) for row in rows):
+            raise ValueError(_("columns {n} name a cause that is not there").format(n=number))
         _within("shape", columns.shape, len(record.shapes))
         _within("device", columns.device, len(record.devices))
     expected = 0
@@ -189,6 +191,8 @@ def check(record: Record) -> None:
         _within("line", (call.line,), len(record.lines))
         if not (0 <= call.graph < len(record.graphs) and 0 <= call.columns < len(record.columns)):
             raise ValueError(_("call {n} names a graph or columns that are not there").format(n=call.index))
+        if any(not 0 <= row < len(record.sources) for row, _label in call.versions):
+            raise ValueError(_("call {n} names a source that is not there").format(n=call.index))
         columns, rows = record.columns[call.columns], len(record.graphs[call.graph].name)
         if columns.op and not (min(columns.op) >= 0 and max(columns.op) < rows):
             raise ValueError(_("call {n} names an op that is not there").format(n=call.index))
