@@ -56,9 +56,11 @@ def headline(record: Record, tally: Tally | None = None) -> str:
     failed = _failed(record)
     if failed and not total.ran:
         return failed
-    if total.ran and tally.record.call_count == 1:
+    if not total.ran and not total.bookkeeping:
+        return _("No op of these calls is known to have run.")
+    if record.call_count == 1:
         return _("One call, and no earlier one to compare with.")
-    return _("No op ran twice on equal inputs.") if total.ran else _("No op of these calls is known to have run.")
+    return _("No op ran twice on equal inputs.")
 
 
 def counts(record: Record, tally: Tally | None = None) -> str:

@@ -152,7 +152,7 @@ class _Views:
         view = View(self._next, node, letters, seconds, parent=parent)
         self._next += 1
         view.parts = [self._view(child, view) for child in node.shown]
-        if not view.parts:
+        if not view.parts and parent is not None:
             self.leaves[view.key] = view
         return view
 

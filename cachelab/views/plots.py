@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,10 @@ def _axes(width: float, height: float) -> Any:
     class ShownAxes(Axes):
         def _repr_png_(self) -> bytes:
             stream = io.BytesIO()
-            FigureCanvasAgg(self.figure).print_png(stream)
+            with warnings.catch_warnings():
+                # A name in a script that the font lacks is drawn as boxes; that is no news to its author.
+                warnings.filterwarnings("ignore", message="Glyph .* missing")
+                FigureCanvasAgg(self.figure).print_png(stream)
             return stream.getvalue()
 
     figure = Figure(figsize=(width, height), layout="constrained")

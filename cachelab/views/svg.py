@@ -53,13 +53,22 @@ def svg(record: Record, call: int | None = None, *, tally: Tally | None = None) 
     tally = tally or Tally(record)
     chosen = picked(record, tally) if call is None else (record.calls.index(record.entry(call)), call)
     if chosen is None:
-        text = escape(_("Nothing was recorded."))
-        return f'<svg xmlns="http://www.w3.org/2000/svg" width="300" height="30"><text x="8" y="20">{text}</text></svg>'
+        return _notice(_("Nothing was recorded."))
     shown = picture(record, tally, chosen[0])
+    if not shown.leaves:
+        return _notice(_("Call {n} lists nothing but placeholders, constants and reads.").format(n=chosen[1]))
     drawn = Drawing(record, shown)
     return drawn.markup(
         f'class="{_ALONE}" xmlns="http://www.w3.org/2000/svg"',
         f"<style>{svg_stylesheet(_ALONE)}.{_ALONE}{{background:var(--cl-page)}}</style>",
+    )
+
+
+def _notice(text: str) -> str:
+    width = 8 * len(text) + 16
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="30"><rect width="100%" height="100%" '
+        f'fill="#fff"/><text x="8" y="20" font-family="sans-serif" font-size="13">{escape(text)}</text></svg>'
     )
 
 

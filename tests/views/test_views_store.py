@@ -53,7 +53,9 @@ def records(draw):
     )
     causes = draw(
         st.lists(
-            st.builds(CauseRow, names, names, st.none() | st.integers(0, 3), names, st.booleans()), max_size=4, unique=True
+            st.builds(CauseRow, names, names, st.none() | st.integers(0, 3), names, st.booleans()),
+            max_size=4,
+            unique=True,
         )
     )
     shapes, devices = draw(st.lists(names, max_size=3)), draw(st.lists(names, max_size=2))
@@ -72,7 +74,9 @@ def records(draw):
             bytes=each(st.integers(0, 10**12)),
             count=each(st.integers(0, 5)),
             witness=each(st.none() | st.integers(1, 4)),
-            cause=tuple(tuple(c) for c in each(st.lists(st.integers(0, len(causes) - 1), max_size=2) if causes else st.just([]))),
+            cause=tuple(
+                tuple(c) for c in each(st.lists(st.integers(0, len(causes) - 1), max_size=2) if causes else st.just([]))
+            ),
             into=each(st.integers(-1, rows - 1)) if draw(st.booleans()) else (),
             shape=each(st.integers(-1, len(shapes) - 1)) if draw(st.booleans()) else (),
             start=each(st.sampled_from([-1.0, 0.0, 0.25])) if draw(st.booleans()) else (),
@@ -113,7 +117,9 @@ def records(draw):
         columns=tuple(sets),
         calls=tuple(log),
         findings=tuple(
-            Finding(draw(names), tuple(draw(st.lists(names, max_size=2))), draw(st.none() | st.integers(0, 3)), draw(names))
+            Finding(
+                draw(names), tuple(draw(st.lists(names, max_size=2))), draw(st.none() | st.integers(0, 3)), draw(names)
+            )
             for _ in range(draw(st.integers(0, 2)))
         ),
         modes=(ModeResult("run", applicable=True, equality="reproduced", seconds=0.5),) if draw(st.booleans()) else (),
@@ -130,7 +136,7 @@ def seen(record):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(record=records())
 def test_round_trip_loses_nothing(packed, record):
     back = store.loads(store.dumps(record, packed=packed))
@@ -210,7 +216,7 @@ def test_loop_of_10000_calls_is_one_entry():
     assert len(store.dumps(loop(10_000).record())) < 6_000
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.integers(-(10**15), 10**15), max_size=80)
     | st.lists(st.sampled_from(["a/b_1", "a/b_2", "c_03", "x/", "", "_7", "/_0", "a\n_1"]), max_size=80)
