@@ -183,6 +183,10 @@ def check(record: Record) -> None:
             raise ValueError(_("columns {n} name a cause that is not there").format(n=number))
         _within("shape", columns.shape, len(record.shapes))
         _within("device", columns.device, len(record.devices))
+    _check_calls(record)
+
+
+def _check_calls(record: Record) -> None:
     expected = 0
     for call in record.calls:
         if call.index != expected or call.repeat < 1:

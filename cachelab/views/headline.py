@@ -53,14 +53,10 @@ def headline(record: Record, tally: Tally | None = None) -> str:
         )
     if total.recomputed:
         return _("{share} of the op time repeated earlier work.").format(share=words.share(total.share))
-    failed = _failed(record)
-    if failed and not total.ran:
-        return failed
     if not total.ran and not total.bookkeeping:
-        return _("No op of these calls is known to have run.")
-    if record.call_count == 1:
-        return _("One call, and no earlier one to compare with.")
-    return _("No op ran twice on equal inputs.")
+        return _failed(record) or _("No op of these calls is known to have run.")
+    alone = record.call_count == 1
+    return _("One call, and no earlier one to compare with.") if alone else _("No op ran twice on equal inputs.")
 
 
 def counts(record: Record, tally: Tally | None = None) -> str:

@@ -13,6 +13,8 @@ from cachelab.views.scopes import Node, tree, unfold
 from cachelab.views.sources import Sources, same_as_before
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cachelab.model import Call, Record
     from cachelab.views.tally import Table, Tally
 
@@ -80,7 +82,7 @@ def picked(record: Record, tally: Tally) -> tuple[int, int] | None:
     return best, record.calls[best].index
 
 
-def _typical(entries: list[int], worth) -> int:  # noqa: ANN001 - see ``picked``
+def _typical(entries: list[int], worth: Callable[[int], tuple[int, float, int, float, int]]) -> int:
     """Return the earliest entry that is within a tenth of the most redundant one: the first repetition is clearest."""
     best = max(entries, key=worth)
     served, seconds, count = worth(best)[:3]

@@ -60,7 +60,7 @@ class _Writer:
             self._event(call.session, track, op.name, (start, op.seconds), _told(op))
 
     def _event(self, session: int, track: str, name: str, time: tuple[float, float], told: dict[str, Any]) -> None:
-        """Write one slice (start, seconds) on the first lane of a track that is free: slices of a lane must not overlap."""
+        """Write one slice (start, seconds) on the first free lane of a track: slices of a lane must not overlap."""
         start, seconds = time
         lanes = self._busy.setdefault((session, track), [])
         lane = next((i for i, end in enumerate(lanes) if end <= start + 1e-9), len(lanes))

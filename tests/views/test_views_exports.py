@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import graphviz
@@ -141,7 +142,7 @@ def test_trace_events_open_in_perfetto():
         lanes.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
     for spans in lanes.values():
         spans.sort()
-        assert all(before[1] <= after[0] + 0.01 for before, after in zip(spans, spans[1:], strict=False))
+        assert all(before[1] <= after[0] + 0.01 for before, after in pairwise(spans))
     named = {event["tid"] for event in data["traceEvents"] if event["name"] == "thread_name"}
     assert {event["tid"] for event in slices} <= named
 

@@ -33,7 +33,7 @@ def test_report_has_calls_causes_matrix_and_findings():
         "one",
         "call",
         "only",
-    ] in lines  # noqa: E501
+    ] in lines
     assert ["Tanh", "C", "R", "R", "R", "R", "R", "55.4", "ms", "45.7", "ms"] in lines
     assert [
         "1",
@@ -51,7 +51,7 @@ def test_report_has_calls_causes_matrix_and_findings():
         "(unneeded_feed,",
         "call",
         "5)",
-    ] in lines  # noqa: E501
+    ] in lines
 
 
 def test_report_is_plain_and_columns_line_up():
@@ -150,7 +150,7 @@ def test_figures_have_units():
         "65.5 kB",
         "16.8 MB",
         "2.10 GB",
-    ]  # noqa: E501
+    ]
     assert [words.share(x) for x in (0, 0.001, 0.79, 0.999, 1)] == ["0 %", "<1 %", "79 %", ">99 %", "100 %"]
     assert words.runs([5, 0, 1, 2]) == "0–2, 5"
     assert words.listing(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
