@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cachelab.views.slots import Slot
     from cachelab.views.tally import Tally
 
-DENSE = 12
-"""Number of calls above which cells are narrow."""
+DENSE = 9
+"""Number of calls above which cells are narrow and the matrix has the whole width."""
 
 _LETTERED = 0.3
 _NAMES = 3
@@ -122,10 +122,14 @@ def _cell(cell: dict[str, int], slot: Slot) -> str:
         shown = words.LETTERS[next(iter(cell))]
         return f'<b class="st {shown}">{shown}</b>'
     total = sum(cell.values())
+    # Two parts fit: what matters most, and the largest of the others; the title tells all.
+    main = next(iter(cell))
+    other = max((letter for letter in cell if letter != main), key=cell.__getitem__)
     parts = []
-    for letter, count in list(cell.items())[:3]:
+    for letter in (main, other):
         shown = words.LETTERS[letter]
-        text = shown if count >= _LETTERED * total else ""
-        parts.append(f'<b class="st {shown}" style="flex-grow:{count}">{text}</b>')
+        wide = cell[letter] >= _LETTERED * (cell[main] + cell[other])
+        kind, text = (shown, shown) if wide else (f"{shown} tiny", "")
+        parts.append(f'<b class="st {kind}" style="flex-grow:{cell[letter]}">{text}</b>')
     said = ", ".join(f"{count} {STATUSES[letter]}" for letter, count in cell.items())
-    return f'<div class="mix" title="{escape(_title(slot))}: {said}">{"".join(parts)}</div>'
+    return f'<div class="mix" title="{escape(_title(slot))}: {said} ({total})">{"".join(parts)}</div>'

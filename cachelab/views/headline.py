@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MUCH = 0.5
 _BOTH = 2
+_LONG = 20
 
 NOTHING = "Nothing was recorded: no run call was made."
 NOTHING_TODO = "Call `Session.run`, `Tensor.eval`, a callable or a concrete function while the recording is open."
@@ -193,7 +194,9 @@ def cause_text(record: Record, found: CauseSum) -> str:
             named[name] = named.get(name, 0) + count
     if not named:
         return general
-    return f"{words.listing([f'`{name}`' for name in named])}: {general}" + (_(" (may)") if may else "")
+    shown = [f"`{words.shorten(name, 30)}`" for name in named]
+    limit = 2 if max(map(len, shown)) > _LONG else 3
+    return f"{words.listing(shown, limit)}: {general}" + (_(" (may)") if may else "")
 
 
 def slot_label(slot: Slot) -> str:

@@ -24,6 +24,7 @@ MOST_ROWS = 44
 _PER_SCOPE = 16
 _MOST_SOURCES = 12
 _SHARE = 0.0005
+_DEEPER = 20.0
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,7 @@ class Matrix:
             way_of=lambda row: letters[:, row].tobytes(),
             weight=lambda node: float((again[node.rows] + 1e-12 * (marked[node.rows] > 0)).sum()),
             share=_SHARE,
+            deeper=_DEEPER,
         )
 
         def lines(node: Node, depth: int) -> Iterator[OpRow]:

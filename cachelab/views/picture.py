@@ -22,6 +22,7 @@ MOST_NODES = 40
 _PER_SCOPE = 16
 _SHARE = 0.05
 _WHOLE = 10
+_MOST = 0.6
 
 
 @dataclass
@@ -83,12 +84,12 @@ def picked(record: Record, tally: Tally) -> tuple[int, int] | None:
 
 
 def _typical(entries: list[int], worth: Callable[[int], tuple[int, float, int, float, int]]) -> int:
-    """Return the earliest entry that is within a tenth of the most redundant one: the first repetition is clearest."""
+    """Return the earliest entry that has most of the redundancy of the most redundant one: the first repetition is clearest."""
     best = max(entries, key=worth)
     served, seconds, count = worth(best)[:3]
     for entry in sorted(entries):
         mine = worth(entry)
-        if mine[0] >= served and mine[1] >= 0.9 * seconds and mine[2] >= 0.6 * count:
+        if mine[0] >= served and mine[1] >= _MOST * seconds and mine[2] >= _MOST * count:
             return entry
     return best
 

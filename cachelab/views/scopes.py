@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
+_ENOUGH = 0.04
 _NUMBERS = re.compile(r"\d+")
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -136,26 +137,30 @@ def unfold(
     way_of: Callable[[int], Hashable],
     weight: Callable[[Node], float],
     share: float,
+    deeper: float = 1.0,
 ) -> None:
     """Open the scopes that matter, the weightiest first, until about ``most`` nodes are visible.
 
-    A scope matters if it has at least ``share`` of the weight of the whole. Fills in :attr:`Node.shown`.
+    A scope matters if it has at least ``share`` of the weight of the whole, ``deeper`` times as much with each level
+    (up to :data:`_ENOUGH`). Fills in :attr:`Node.shown`.
     """
-    floor = share * weight(root)
+    whole = weight(root)
 
-    def opened(node: Node, limit: int) -> list[Node]:
+    def opened(node: Node, limit: int, depth: int) -> list[tuple[float, int, Node]]:
         node.shown = fold(
             node, limit, type_of=type_of, way_of=way_of, weight=lambda n: weight(n) or 1e-15 * len(n.rows)
         )
-        return [child for child in node.shown if child.children and weight(child) >= max(floor, 1e-300)]
+        floor = max(whole * min(share * deeper**depth, max(share, _ENOUGH)), 1e-300)
+        heavy = ((weight(child), depth + 1, child) for child in node.shown if child.children)
+        return [found for found in heavy if found[0] >= floor]
 
-    closed = opened(root, most)
+    closed = opened(root, most, 0)
     budget = most - len(root.shown)
     while closed:
-        closed.sort(key=weight)
-        node = closed.pop()
+        closed.sort(key=lambda found: found[0])
+        _weight, depth, node = closed.pop()
         if min(cap, len(node.children)) - 1 <= budget:
-            closed += opened(node, cap)
+            closed += opened(node, cap, depth)
             budget -= len(node.shown) - 1
 
 

@@ -70,7 +70,7 @@ def _call_start(record: Record, slot: Slot, part: Figures) -> str:
     again = f"{part.recomputed:,}" if part.recomputed else quiet("–")
     return (
         f'<tr><td>{slot.label}</td><td class="m" title="{escape(where)}">'
-        f"{escape(headline.fetch_names(call, 26))}{kind}</td>"
+        f"{escape(headline.fetch_names(call, 24))}{kind}</td>"
         f'<td class="r">{part.ran:,}</td><td class="r">{again}</td>'
     )
 

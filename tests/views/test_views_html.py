@@ -256,7 +256,10 @@ def test_modes_are_told():
     b = encoder()
     b.modes = [
         ModeResult("run", applicable=True, equality="reproduced", seconds=0.357),
-        ModeResult("variable", True, "Grappler saw <another> fetch set", "close", 1.2e-7, 0.083, speedup=4.3, bytes_held=16_800_000),
+        ModeResult(
+            mode="variable", applicable=True, reason="Grappler saw <another> fetch set", equality="close",
+            max_difference=1.2e-7, seconds=0.083, speedup=4.3, bytes_held=16_800_000,
+        ),
         ModeResult("partial_run", applicable=False, reason="`idx` has 6 values"),
     ]  # fmt: skip
     page = Page(html.fragment(b.record()))
