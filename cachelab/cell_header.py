@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from IPython.core.inputtransformer2 import cell_magic, leading_indent
+
 MAGIC: Final = "%%cachelab"
 _HEADER: Final = re.compile(r"%%cachelab(?:[ \t]+(?P<options>[^\r\n]*?))?[ \t]*\r?\n?$")
 _FUTURE: Final = re.compile(r"from\s+__future__\s+import\s")
@@ -39,11 +41,10 @@ def transform(lines: list[str]) -> list[str]:
     if _HELP.search(options):  # A question about the magic runs nothing.
         return [begin + "\n", *("\n" for _line in body)]
     first = next((i for i, line in enumerate(body) if line.strip()), len(body))
-    if first < len(body) and body[first].startswith("%%"):
-        from IPython.core.inputtransformer2 import cell_magic
-
-        return [begin + "\n", *cell_magic(body[first:])]
-    return _below_future_imports(begin, body)
+    blank, code = body[:first], leading_indent(body[first:])
+    if code and code[0].startswith("%%"):
+        return [begin + "\n", *cell_magic(code)]
+    return _below_future_imports(begin, blank + code)
 
 
 # IPython asks this transformation for whole cells only, not to find out whether a typed cell is complete: a header

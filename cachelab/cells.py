@@ -46,6 +46,7 @@ class _Frame:
     """A running cell; cells that run cells have several."""
 
     text: str
+    name: str | None = None
     opened: list[_Open] = field(default_factory=list)
 
 
@@ -92,7 +93,7 @@ class CellRecorder:
         recording = record(
             trace=options.trace,
             values=options.values,
-            name=options.name or self._name(),
+            name=options.name or frame.name,
             memory_budget=self.config.memory_budget,
         )
         live = _live(options)
@@ -101,7 +102,9 @@ class CellRecorder:
 
     def pre_run_cell(self, info: ExecutionInfo) -> None:
         """Note that a cell starts; open a recording if every cell is recorded."""
-        self._frames.append(_Frame(info.raw_cell))
+        # A cell that leaves no trace in the history has no number of its own.
+        name = f"cell {self.shell.displayhook.prompt_count}" if info.store_history else None
+        self._frames.append(_Frame(info.raw_cell, name))
         if self.automatic and len(self._frames) == 1 and not info.raw_cell.lstrip().startswith((MAGIC, "%cachelab")):
             self.begin(self.defaults(automatic=True))
 
@@ -163,10 +166,6 @@ class CellRecorder:
         except Exception as error:  # noqa: BLE001 - see above
             what = f"{type(error).__name__}: {error}"
             _complain(_("CacheLab could not show this recording: {error}").format(error=what))
-
-    def _name(self) -> str:
-        # Cells that leave no trace in the history have no number of their own.
-        return f"cell {self.shell.execution_count}"
 
 
 def _close(opened: _Open) -> None:

@@ -26,6 +26,7 @@ class _Loaded:
 
     config: CacheLab
     cells: CellRecorder
+    magics: CacheLabMagics
     replaced: dict[str, Any] = field(default_factory=dict)
 
 
@@ -39,7 +40,7 @@ def load(shell: InteractiveShell) -> None:
     config = CacheLab(parent=shell)
     cells = CellRecorder(shell, config, Shower(shell, config).show)
     magics = CacheLabMagics(shell, cells, config)
-    state = _loaded[shell] = _Loaded(config, cells)
+    state = _loaded[shell] = _Loaded(config, cells, magics)
     manager = shell.magics_manager
     state.replaced = {kind: manager.magics[kind].get("cachelab") for kind in ("line", "cell")}
     shell.register_magics(magics)
@@ -66,6 +67,7 @@ def unload(shell: InteractiveShell) -> None:
             shell.events.unregister(event, callback)
     _drop(shell.input_transformers_cleanup, transform)
     _drop(shell.configurables, state.config)
+    _drop(shell.configurables, state.magics)
     manager = shell.magics_manager
     manager.registry.pop(CacheLabMagics.__name__, None)
     for kind, before in state.replaced.items():

@@ -9,6 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import MagicArgumentParser, argument, magic_arguments
 from IPython.display import display
+from IPython.utils.process import arg_split
 
 from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class CacheLabMagics(Magics):  # type: ignore[misc]
     """The magics of one shell.
 
-    The subcommands are the methods ``do_...``; the first line of each one's docstring is its help.
+    The subcommands are the methods ``do_...``.
     """
 
     def __init__(self, shell: InteractiveShell, cells: CellRecorder, config: CacheLab) -> None:
@@ -54,7 +55,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
           %cachelab diff K L                  two calls of the last recording, or two recordings by name
           %cachelab list                      the recordings kept
           %cachelab export PATH               .html .json .svg .dot .csv .trace.json
-          %cachelab help [SUBCOMMAND]         this text
+          %cachelab help                      this text
 
         ``%%cachelab?`` has the options of recorded cells, ``%config CacheLab`` the defaults.
         """
@@ -71,9 +72,12 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         except CacheLabError as error:
             raise UsageError(str(error)) from None
 
-    @magic_arguments()  # type: ignore[untyped-decorator]
+    @magic_arguments("%cachelab")  # type: ignore[untyped-decorator]
     @argument(
-        "--mode", choices=MODES, help="Mode in which the cell executes (memo, feed), or is replayed and compared."
+        "--mode",
+        choices=MODES,
+        metavar="MODE",
+        help="One of " + ", ".join(MODES) + ": how the cell executes, or is replayed and compared.",
     )
     @argument(
         "--cut", nargs="+", action="extend", default=[], metavar="TENSOR", help="Tensors whose values a mode keeps."
@@ -94,30 +98,30 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         self.cells.nested(lambda: self._begin(line), cell)
 
     def do_record(self, line: str) -> None:
-        """Record [OPTIONS]: record the rest of this cell."""
+        """Record the rest of this cell."""
         self._begin(line)
 
     def do_on(self, line: str) -> None:
-        """on: record every cell from now on."""
+        """Record every cell from now on."""
         self._parse("on", line)
         self.cells.automatic = True
         print(_("CacheLab records every cell from now on."))
 
     def do_off(self, line: str) -> None:
-        """off: record only cells with %%cachelab."""
+        """Record only cells with %%cachelab."""
         self._parse("off", line)
         self.cells.automatic = False
         print(_("CacheLab records only cells that start with %%cachelab."))
 
     def do_mode(self, line: str) -> None:
-        """Mode [MODE]: show or set the mode in which recorded cells execute."""
+        """Show or set the mode in which recorded cells execute."""
         chosen = self._parse("mode", line, ("mode", {"nargs": "?", "choices": MODES})).mode
         if chosen is not None:
             self.defaults.mode = chosen
         print(_("Recorded cells execute in mode {mode}.").format(mode=self.defaults.mode))
 
     def do_report(self, line: str) -> None:
-        """Report [NAME]: show the last (or named) recording."""
+        """Show the last (or named) recording."""
         recording = self._recording("report", line)
         display(recording)
         from cachelab.show import Shower
@@ -125,14 +129,14 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         Shower(self.shell, self.defaults).show_widget(recording)
 
     def do_why(self, line: str) -> None:
-        """Why TENSOR [--call K] [--of NAME]: why it was computed."""
+        """Print why a tensor was computed."""
         asked = self._parse(
             "why", line, ("tensor", {}), ("--call", {"type": int}), ("--of", {"nargs": "+", "default": []})
         )
         print(recordings.find(" ".join(asked.of)).why(asked.tensor, call=asked.call).text)
 
     def do_compare(self, line: str) -> None:
-        """Compare [MODE ...]: replay the last recording under other modes."""
+        """Replay the last recording under other modes."""
         asked = self._parse("compare", line, ("modes", {"nargs": "*"}))
         for mode in asked.modes:
             if mode not in MODES:
@@ -140,7 +144,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         display(recordings.find().compare(asked.modes or None))
 
     def do_advise(self, line: str) -> None:
-        """Advise [NAME]: what to keep between the calls."""
+        """Show what to keep between the calls."""
         advice = self._recording("advise", line).advise()
         if not advice:
             print(_("There is nothing to keep: no op was recomputed."))
@@ -148,19 +152,19 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
             display(one)
 
     def do_graph(self, line: str) -> None:
-        """Graph [NAME]: the graph with statuses."""
-        from cachelab.views.export import graph_svg
-
+        """Show the graph with statuses."""
         recording = self._recording("graph", line)
+        if getattr(self.shell, "kernel", None) is None:
+            print(recording.graph().source)  # A terminal shows no pictures; `dot` draws this one.
+            return
         from IPython.display import SVG
 
-        if getattr(self.shell, "kernel", None) is None:
-            print(recording.graph().source)
-        else:
-            display(SVG(graph_svg(recording.record)))
+        from cachelab.views.svg import svg
+
+        display(SVG(svg(recording.record)))
 
     def do_timeline(self, line: str) -> None:
-        """Timeline [NAME]: what ran when."""
+        """Draw what ran when."""
         figure = self._recording("timeline", line).plot_timeline().figure
         display(figure)
         from matplotlib import pyplot as plt
@@ -168,7 +172,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         plt.close(figure)  # Or the inline backend shows it a second time.
 
     def do_diff(self, line: str) -> None:
-        """Diff K L: two calls of the last recording, or two recordings by name."""
+        """Compare two calls of the last recording, or two recordings by name."""
         asked = self._parse("diff", line, ("before", {}), ("after", {}))
         kept = {name for name in recordings.names() if name in {asked.before, asked.after}}
         if not kept and _is_number(asked.before) and _is_number(asked.after):
@@ -181,7 +185,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         display(diff(recordings.find(asked.before), recordings.find(asked.after)))
 
     def do_list(self, line: str) -> None:
-        """list: the recordings kept."""
+        """List the recordings that are kept."""
         self._parse("list", line)
         if not len(recordings):
             print(_("There is no recording yet. Put %%cachelab on the first line of a cell with run calls."))
@@ -189,7 +193,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
             print(f"{recording.name}: {recording.headline()}")
 
     def do_export(self, line: str) -> None:
-        """Export PATH: write the last recording, by the ending of the path."""
+        """Write the last recording, by the ending of the path."""
         path = self._parse("export", line, ("path", {})).path
         try:
             recordings.find().export(path)
@@ -200,13 +204,12 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         print(_("Wrote {path}.").format(path=path))
 
     def do_help(self, line: str) -> None:
-        """Help [SUBCOMMAND]: the subcommands."""
-        method = getattr(self, f"do_{line}", None) if line else None
-        text = inspect.getdoc(method) if method is not None else None
-        print(f"%cachelab {text}" if text else inspect.getdoc(self.line))
+        """List the subcommands."""
+        self._parse("help", line)
+        print(inspect.getdoc(self.line))
 
     def _begin(self, line: str) -> None:
-        asked = self.cell.parser.parse_argstring(line)
+        asked = self.cell.parser.parse_args(_words(line))
         if asked.help:
             print(inspect.cleandoc(self.cell.__doc__ or ""))
             return
@@ -230,7 +233,13 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         parser = MagicArgumentParser(prog=f"%cachelab {command}")
         for name, options in arguments:
             parser.add_argument(name, **options)
-        return parser.parse_argstring(line)
+        return parser.parse_args(_words(line))
+
+
+def _words(line: str) -> list[str]:
+    """Split a line as a shell does, but leave the backslashes of Windows paths alone."""
+    words = arg_split(line, posix=False)
+    return [word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word for word in words]
 
 
 def _is_number(text: str) -> bool:
