@@ -19,6 +19,7 @@ _HOMES: Final[dict[str, str]] = {
     "Recording": "cachelab.recording",
     "load": "cachelab.recording",
     "diff": "cachelab.recording",
+    "last": "cachelab.recording",
     "explorer": "cachelab.recording",
     "Session": "cachelab.modes.live",
     "per_example_gradients": "cachelab.tf.per_example",

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cachelab._version import __version__
 from cachelab.errors import CacheLabError
@@ -15,7 +15,7 @@ from cachelab.model import MODES
 from cachelab.options import MEMORY_BUDGET, TRACES, parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cachelab.recording import Recording
 
@@ -116,31 +116,34 @@ def _run(asked: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def _deliver(recording: Recording, asked: argparse.Namespace) -> list[str]:
-    """Write and print what was asked for; return what failed. The script's own end must not depend on it."""
+    """Write and print what was asked for; return what failed, none of which may change how the script ends."""
     trouble: list[str] = []
-    comparison = None
-    try:
-        if recording.call_count and (asked.mode or asked.compare):
-            comparison = recording.compare(["run", asked.mode] if asked.mode and asked.mode != "run" else None)
-        if asked.json:
-            recording.save(asked.json)
-        if asked.html:
-            recording.to_html(asked.html)
-    except OSError as error:
-        trouble.append(_("{path} can't be written: {reason}").format(path=error.filename, reason=error.strerror))
-    except Exception as error:  # noqa: BLE001 - the script has run; its status stays its own
-        trouble.append(
-            _("the recording could not be delivered: {error}").format(error=f"{type(error).__name__}: {error}")
-        )
+    comparisons: list[Any] = []
+
+    def attempt(work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except OSError as error:
+            what = _("{path} can't be written: {reason}")
+            trouble.append(what.format(path=error.filename, reason=error.strerror or error))
+        except Exception as error:  # noqa: BLE001 - see above
+            what = _("the recording could not be delivered: {error}")
+            trouble.append(what.format(error=f"{type(error).__name__}: {error}"))
+
+    if recording.call_count and (asked.mode or asked.compare):
+        wanted = ["run", asked.mode] if asked.mode and asked.mode != "run" else None
+        attempt(lambda: comparisons.append(recording.compare(wanted)))
+    if asked.json:
+        attempt(lambda: recording.save(asked.json))
+    if asked.html:
+        attempt(lambda: recording.to_html(asked.html))
     stream = sys.stderr
     if stream is None or stream.closed:
         return trouble
     sys.stdout.flush()
-    wanted = asked.report or asked.mode or asked.compare or stream.isatty()
-    if wanted and not asked.quiet:
-        print(recording if recording.call_count else _("nothing was recorded: no run call was made."), file=stream)
-        if comparison is not None:
-            print(comparison, file=stream)
+    if (asked.report or asked.mode or asked.compare or stream.isatty()) and not asked.quiet:
+        nothing = _("nothing was recorded: no run call was made.")
+        attempt(lambda: print(recording if recording.call_count else nothing, *comparisons, sep="\n", file=stream))
     for text in trouble:
         print(f"cachelab: {text}", file=stream)
     return trouble

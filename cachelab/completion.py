@@ -86,7 +86,7 @@ def _tensors(fragment: str) -> list[str]:
     return sorted(found)
 
 
-@context_matcher()  # type: ignore[untyped-decorator]
+@context_matcher()
 def cachelab_matcher(context: CompletionContext) -> dict[str, Any]:
     """Complete a line that starts with the magic; say nothing on any other."""
     line = context.text_until_cursor

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @magics_class
-class CacheLabMagics(Magics):  # type: ignore[misc]
+class CacheLabMagics(Magics):
     """The magics of one shell.
 
     The subcommands are the methods ``do_...``.
@@ -37,7 +37,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         self.cells = cells
         self.defaults = config
 
-    @line_magic("cachelab")  # type: ignore[untyped-decorator]
+    @line_magic("cachelab")
     def line(self, line: str) -> None:
         """Show and steer what CacheLab records.
 
@@ -72,7 +72,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
         except CacheLabError as error:
             raise UsageError(str(error)) from None
 
-    @magic_arguments("%cachelab")  # type: ignore[untyped-decorator]
+    @magic_arguments("%cachelab")
     @argument(
         "--mode",
         choices=MODES,
@@ -87,7 +87,7 @@ class CacheLabMagics(Magics):  # type: ignore[misc]
     @argument("--name", nargs="+", default=[], help="Name of the recording; 'cell N' by default.")
     @argument("--quiet", action="store_true", help="Record and show nothing; %%cachelab report shows it later.")
     @argument("-h", "--help", action="store_true", help="Show this text and run nothing.")
-    @cell_magic("cachelab")  # type: ignore[untyped-decorator]
+    @cell_magic("cachelab")
     def cell(self, line: str, cell: str) -> None:
         """Run the cell and record every TensorFlow run call in it.
 

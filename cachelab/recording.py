@@ -156,15 +156,15 @@ class Recording:
 
     def replay(self, mode: str, **options: Any) -> Any:
         """Issue the recorded calls again under a mode, in a private session; see :func:`cachelab.modes.replay`."""
-        from cachelab import modes
+        from cachelab.modes import replay
 
-        return modes.replay(self, mode, **options)
+        return replay(self, mode, **options)
 
     def compare(self, modes: Iterable[str] | None = None, **options: Any) -> Any:
         """Replay under several modes (all by default) and compare results, times and memory."""
-        from cachelab import modes as package
+        from cachelab.modes import compare
 
-        comparison = package.compare(self, None if modes is None else list(modes), **options)
+        comparison = compare(self, None if modes is None else list(modes), **options)
         self.keep_modes(comparison.results)
         return comparison
 
@@ -175,17 +175,17 @@ class Recording:
 
     def advise(self, memory_budget: int | str | None = None) -> Any:
         """Return which tensors to keep between the calls, what that saves, or why it is impossible."""
-        from cachelab import modes
+        from cachelab.modes import advise
 
-        return modes.advise(self, None if memory_budget is None else parse_bytes(memory_budget))
+        return advise(self, None if memory_budget is None else parse_bytes(memory_budget))
 
     # --- views
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recording as JSON; :func:`load` reads it."""
-        from cachelab import store
+        from cachelab.store import save
 
-        store.save(self.record, path)
+        save(self.record, path)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the recording as one HTML page that needs no kernel and no network; write it if a path is given."""
@@ -322,6 +322,17 @@ def load(path: str | os.PathLike[str]) -> Recording:
     from cachelab import store
 
     return Recording(record=store.load(path))
+
+
+def last(name: str = "") -> Recording:
+    """Return the last recording of this notebook, or the one of that name.
+
+    Raises
+    ------
+    NameNotFoundError
+        There is none.
+    """
+    return recordings.find(name)
 
 
 def diff(before: Recording, after: Recording) -> Any:

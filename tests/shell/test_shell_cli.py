@@ -114,7 +114,7 @@ def test_a_script_without_calls_says_so(tmp_path):
         (["run", "--memory-budget", "much", "{tmp}/script.py"], "'much' is none"),
         (["run", "--json", "{tmp}/no/such/out.json", "{tmp}/script.py"], "there is no directory"),
         (["run", "--html", "{tmp}", "{tmp}/script.py"], "is a directory"),
-        (["run", "--htm", "x", "{tmp}/script.py"], "there is no script --htm"),
+        (["run", "--htm", "x", "{tmp}/script.py"], "unrecognized arguments: --htm"),
         (["show"], "required: FILE.json"),
     ],
 )
