@@ -55,7 +55,7 @@ def candidates(text: str) -> list[str] | None:
     return [name for name in found if name.startswith(fragment)]
 
 
-def _after(words: list[str], fragment: str) -> tuple[str, ...] | list[str]:  # noqa: PLR0911 - one return a rule
+def _after(words: list[str], fragment: str) -> tuple[str, ...] | list[str]:
     command, last = words[0], words[-1]
     if fragment.startswith("-"):
         return _OPTIONS.get(command, ())

@@ -123,10 +123,11 @@ class CacheLabMagics(Magics):
     def do_report(self, line: str) -> None:
         """Show the last (or named) recording."""
         recording = self._recording("report", line)
-        display(recording)
         from cachelab.show import Shower
 
-        Shower(self.shell, self.defaults).show_widget(recording)
+        shower = Shower(self.shell, self.defaults)
+        shower.show_record(recording)
+        shower.show_widget(recording)
 
     def do_why(self, line: str) -> None:
         """Print why a tensor was computed."""

@@ -39,10 +39,17 @@ class Shower:
             comparison = recording.compare(["run", options.mode], **cuts)
         if options.quiet:
             return
-        display(recording)
+        self.show_record(recording)
         if comparison is not None:
             display(comparison)
         self.show_widget(recording)
+
+    def show_record(self, recording: Recording) -> None:
+        """Show the record as one output; a terminal gets its text and is spared the making of the rest."""
+        if set(self.shell.display_formatter.active_types) == {"text/plain"}:
+            print(recording)
+        else:
+            display(recording._repr_mimebundle_(), raw=True)
 
     def show_widget(self, recording: Recording) -> None:
         """Show the live controls where a notebook can show them, as an output of their own.

@@ -94,10 +94,7 @@ class Verdicts:
         others = sorted({other for found in call.last for _, other in found})
         changed = tuple((index - other, self._reasons.changed(call, other)) for other in others)
         versions = [self._history.versions[number] for number in call.vector]
-        slots = tuple(
-            (*self._reasons.writer(call, version), _state(version.value))
-            for version in versions
-        )
+        slots = tuple((*self._reasons.writer(call, version), _state(version.value)) for version in versions)
         self._keep.append(call.outcome)  # its id stays in use
         return (call.variant.id, id(call.outcome), relative(call.same), relative(call.last), changed, slots)
 
