@@ -96,9 +96,13 @@ class CellRecorder:
             name=options.name or frame.name,
             memory_budget=self.config.memory_budget,
         )
-        live = _live(options)
-        recording.start()
-        frame.opened.append(_Open(recording, options, live))
+        opened = _Open(recording.start(), options)
+        try:
+            opened.live = _live(options)
+        except BaseException:
+            recording.stop()
+            raise
+        frame.opened.append(opened)
 
     def pre_run_cell(self, info: ExecutionInfo) -> None:
         """Note that a cell starts; open a recording if every cell is recorded."""
@@ -106,7 +110,10 @@ class CellRecorder:
         name = f"cell {self.shell.displayhook.prompt_count}" if info.store_history else None
         self._frames.append(_Frame(info.raw_cell, name))
         if self.automatic and len(self._frames) == 1 and not info.raw_cell.lstrip().startswith((MAGIC, "%cachelab")):
-            self.begin(self.defaults(automatic=True))
+            try:
+                self.begin(self.defaults(automatic=True))
+            except Exception as error:  # noqa: BLE001 - the user's cell must run all the same
+                _complain(_("CacheLab could not record this cell: {error}").format(error=error))
 
     def nested(self, begin: Callable[[], None], code: str) -> None:
         """Record code that another magic handed over as text, and show the record when it ends."""

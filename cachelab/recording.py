@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cachelab.calls import CallView, find_call, views_of
+from cachelab.calls import CallView, views_of
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import plural
 from cachelab.i18n import translate as _
@@ -43,8 +43,19 @@ class Recording:
         self.name = name if name is not None else record.name if record is not None else f"recording {next(_numbers)}"
 
     def start(self) -> Self:
-        """Start to record; also before TensorFlow is imported. Returns itself."""
-        self._need_recorder().start()
+        """Start to record; also before TensorFlow is imported. Returns itself.
+
+        Raises
+        ------
+        NotApplicableError
+            The recording was read from a file, and is what it is.
+        """
+        if self._recorder is None:
+            raise NotApplicableError(
+                _("{name!r} was read from a file and can't go on.").format(name=self.name),
+                _("Open a new one with cachelab.record()."),
+            )
+        self._recorder.start()
         return self
 
     def stop(self) -> None:
@@ -79,16 +90,9 @@ class Recording:
         return self._merged[1]
 
     @property
-    def material(self) -> Material:
-        """Graphs, feeds, results and variable values, for replays.
-
-        Raises
-        ------
-        NotApplicableError
-            The recording was loaded from a file: files hold what was seen, not the values to do it again.
-        """
-        material: Material = self._need_recorder().material
-        return material
+    def material(self) -> Material | None:
+        """Graphs, feeds, results and variable values, for replays; ``None`` for a recording read from a file."""
+        return None if self._recorder is None else self._recorder.material
 
     @property
     def call_count(self) -> int:
@@ -135,13 +139,13 @@ class Recording:
         Raises
         ------
         NameNotFoundError
-            No such op or call was recorded.
+            No recorded graph has such an op.
+        OptionError
+            The recording has no such call.
         """
         from cachelab.views.why import why
 
-        record = self.record
-        index = _last_call_with(record, name) if call is None else find_call(record, call).index
-        return why(record, name, index)
+        return why(self.record, name, call)
 
     def assert_not_recomputed(self, pattern: str) -> None:
         """Raise an :class:`AssertionError` if an op whose name matches ``pattern`` was recomputed.
@@ -158,14 +162,16 @@ class Recording:
         """Issue the recorded calls again under a mode, in a private session; see :func:`cachelab.modes.replay`."""
         from cachelab.modes import replay
 
-        return replay(self, mode, **options)
+        done = replay(self, mode, **options)
+        self.keep_modes([done.result])
+        return done
 
     def compare(self, modes: Iterable[str] | None = None, **options: Any) -> Any:
         """Replay under several modes (all by default) and compare results, times and memory."""
         from cachelab.modes import compare
 
         comparison = compare(self, None if modes is None else list(modes), **options)
-        self.keep_modes(comparison.results)
+        self.keep_modes(replay.result for replay in comparison.replays)
         return comparison
 
     def keep_modes(self, results: Iterable[ModeResult]) -> None:
@@ -248,28 +254,6 @@ class Recording:
             ops=plural("{n} op", "{n} ops", summary["executed"]),
             recomputed=summary["recomputed"],
         )
-
-    def _need_recorder(self) -> Any:
-        if self._recorder is None:
-            raise NotApplicableError(
-                _("{name!r} was loaded from a file, which holds what was seen, not the values to do it again.").format(
-                    name=self.name
-                ),
-                _("Record the code again to replay it."),
-            )
-        return self._recorder
-
-
-def _last_call_with(record: Record, name: str) -> int:
-    from cachelab.calls import op_name
-
-    wanted = op_name(name)
-    for entry in reversed(record.calls):
-        row = record.graphs[entry.graph].index.get(wanted)
-        if row is not None and row in record.columns[entry.columns].op:
-            return entry.index + entry.repeat - 1
-    # The view says what is wrong with the name: it knows close matches.
-    return record.call_count - 1
 
 
 def record(

@@ -26,8 +26,14 @@ CONDA_ONLY = {"python", "pip", "graphviz"}
 
 
 def tracked() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in listed.split("\0") if name]
+    """The files of the project: those that git knows, or in an unpacked archive those that are not built."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        found = [ROOT / name for name in listed.stdout.split("\0") if name]
+        return [path for path in found if path.is_file()]
+    built = {"node_modules", "__pycache__", "labextension", "lib", "build", "dist"}
+    hidden = (path for path in ROOT.rglob("*") if path.is_file())
+    return [p for p in hidden if not any(part in built or part[0] == "." for part in p.relative_to(ROOT).parts)]
 
 
 def requirements(lines) -> dict[str, str]:
