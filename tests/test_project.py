@@ -102,18 +102,9 @@ def test_readme_names_only_what_exists():
 
 def test_no_file_names_this_machine_or_a_registry():
     # Written so that this file does not contain what it looks for.
-    wanted = re.compile(
-        "|".join(
-            [
-                "/ro" + "ot/",
-                "/wo" + "rk/",
-                "/ho" + r"me/\w",
-                "registry" + r"\.",
-                "pypi" + r"\.org/simple",
-                "art" + "ifactory",
-            ]
-        )
-    )
+    places = ["/ro" + "ot/", "/wo" + "rk/", "/ho" + r"me/\w", r"/opt/\w", "/Us" + r"ers/\w"]
+    hosts = [r"registry\.(npm|yarn)", r"pypi\.org/simple", r"https?://[^\s\"']*(artifact|nexus|mirror)"]
+    wanted = re.compile("|".join(places + hosts))
     found = []
     for path in tracked():
         try:

@@ -102,10 +102,8 @@ def test_an_interrupted_cell_keeps_its_record_and_no_hooks(kernel, wait):
 
 
 def test_cells_are_named_by_their_prompt(kernel):
-    look = "import sys\nfrom cachelab.cell_lines import cell_name\ncell_name(sys._getframe().f_code.co_filename)"
-    _reply, outputs = kernel.cell("%%cachelab --quiet\nrun()\n" + look)
+    kernel.cell("%%cachelab --quiet\nrun()")
     number = kernel.value("get_ipython().displayhook.prompt_count")
-    assert outputs[0][1]["data"]["text/plain"] == f"'cell {number}'"
     assert kernel.value("__import__('cachelab').last().name") == f"cell {number}"
 
 
