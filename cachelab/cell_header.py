@@ -12,7 +12,6 @@ from typing import Final
 
 from IPython.core.inputtransformer2 import cell_magic, leading_indent
 
-MAGIC: Final = "%%cachelab"
 _HEADER: Final = re.compile(r"%%cachelab(?:[ \t]+(?P<options>[^\r\n]*?))?[ \t]*\r?\n?$")
 _FUTURE: Final = re.compile(r"from\s+__future__\s+import\s")
 _HELP: Final = re.compile(r"(?:^|\s)(?:--help|-h)(?:\s|$)")

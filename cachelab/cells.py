@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cachelab.cell_header import MAGIC
 from cachelab.i18n import translate as _
 from cachelab.session_state import recordings
 
@@ -109,7 +108,7 @@ class CellRecorder:
         # A cell that leaves no trace in the history has no number of its own.
         name = f"cell {self.shell.displayhook.prompt_count}" if info.store_history else None
         self._frames.append(_Frame(info.raw_cell, name))
-        if self.automatic and len(self._frames) == 1 and not info.raw_cell.lstrip().startswith((MAGIC, "%cachelab")):
+        if self.automatic and len(self._frames) == 1:
             try:
                 self.begin(self.defaults(automatic=True))
             except Exception as error:  # noqa: BLE001 - the user's cell must run all the same

@@ -38,13 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         process as it would have without CacheLab.
     """
     parser = _parser()
-    asked = parser.parse_args(arguments)
+    asked, rest = parser.parse_known_args(arguments)
+    if rest and asked.command != "lab":
+        parser.error(_("unrecognized arguments: {arguments}").format(arguments=" ".join(rest)))
     try:
         if asked.command == "run":
             return _run(asked, parser)
         if asked.command == "show":
             return _show(asked)
-        return _lab(asked.arguments)
+        return _lab(rest)
     except BrokenPipeError:  # `cachelab show ... | head` has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
@@ -85,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--ops", action="store_true", help=_("one line per call and op"))
     show.add_argument("--tsv", action="store_true", help=_("the same, with tabs between the columns"))
 
-    lab = commands.add_parser("lab", help=_("open JupyterLab on the notebooks"), allow_abbrev=False)
-    lab.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help=_("arguments for JupyterLab"))
+    lab_help = _("open JupyterLab on the notebooks; further arguments are JupyterLab's")
+    commands.add_parser("lab", help=lab_help, description=lab_help, allow_abbrev=False)
     return parser
 
 

@@ -161,16 +161,20 @@ class Recording:
     def replay(self, mode: str, **options: Any) -> Any:
         """Issue the recorded calls again under a mode, in a private session; see :func:`cachelab.modes.replay`."""
         from cachelab.modes import replay
+        from cachelab.tf.hooks import unobserved
 
-        done = replay(self, mode, **options)
+        with unobserved():  # A recording may be open around this; the replay's calls are not the user's.
+            done = replay(self, mode, **options)
         self.keep_modes([done.result])
         return done
 
     def compare(self, modes: Iterable[str] | None = None, **options: Any) -> Any:
         """Replay under several modes (all by default) and compare results, times and memory."""
         from cachelab.modes import compare
+        from cachelab.tf.hooks import unobserved
 
-        comparison = compare(self, None if modes is None else list(modes), **options)
+        with unobserved():
+            comparison = compare(self, None if modes is None else list(modes), **options)
         self.keep_modes(replay.result for replay in comparison.replays)
         return comparison
 
@@ -182,8 +186,10 @@ class Recording:
     def advise(self, memory_budget: int | str | None = None) -> Any:
         """Return which tensors to keep between the calls, what that saves, or why it is impossible."""
         from cachelab.modes import advise
+        from cachelab.tf.hooks import unobserved
 
-        return advise(self, None if memory_budget is None else parse_bytes(memory_budget))
+        with unobserved():
+            return advise(self, None if memory_budget is None else parse_bytes(memory_budget))
 
     # --- views
 

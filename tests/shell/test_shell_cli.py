@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -179,6 +180,14 @@ def test_show_stops_quietly_when_its_reader_does(saved):
     command = f"{sys.executable} -m cachelab show {saved} --ops | true"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=ENV, check=False)
     assert ran.stderr == ""
+
+
+def test_lab_hands_over_to_jupyterlab():
+    ran = subprocess.run(
+        [sys.executable, "-m", "cachelab", "lab", "--version"], capture_output=True, text=True, env=ENV, check=False
+    )
+    assert ran.returncode == 0
+    assert ran.stdout.strip() == importlib.metadata.version("jupyterlab")
 
 
 def test_the_command_imports_no_tensorflow(tmp_path):

@@ -157,3 +157,9 @@ def test_bad_configuration_is_refused(shell):
     shell.cell("%config CacheLab.mode = 'sideways'")
     assert shell.cell("%config CacheLab.memory_budget").result == 268435456
     assert shell.cell("%config CacheLab.mode").result == "run"
+
+
+def test_defaults_come_from_ipython_configuration_files(bare):
+    bare.ip.config.CacheLab.trace = "light"
+    bare.load()
+    assert bare.cell("%config CacheLab.trace").result == "light"
