@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -95,7 +96,7 @@ def test_assert_not_recomputed_lists_ops_calls_and_causes():
     assert "1 op was recomputed" in text
     assert "'enc/*'" in text
     assert "enc/h in call 1-4 as in call 0: same inputs as in call 0: values live for one call only" in text
-    recording.assert_not_recomputed("x")
+    recording.assert_not_recomputed("x")  # a placeholder that was fed
     recorded("h:0").assert_not_recomputed("enc/*")
 
 
@@ -103,6 +104,24 @@ def test_assert_not_recomputed_lists_ops_calls_and_causes():
 def test_an_assertion_that_could_never_fail_is_an_error(pattern):
     with pytest.raises(errors.NameNotFoundError, match="could never fail"):
         recorded("h:0", "h:0").assert_not_recomputed(pattern)
+
+
+@pytest.mark.parametrize("trace", ["off", "missing"])
+def test_an_assertion_without_a_trace_is_not_passed(trace):
+    record = shell_fake_engine.make_record(["h:0"])
+    blind = dataclasses.replace(record, calls=tuple(dataclasses.replace(call, trace=trace) for call in record.calls))
+    with pytest.raises(errors.NotApplicableError, match="no trace of call 0"):
+        Recording(blind).assert_not_recomputed("enc/*")
+
+
+def test_bookkeeping_does_not_count_beside_other_ops():
+    record = shell_fake_engine.make_record(["h:0", "h:0"])
+    (graph,) = record.graphs
+    named = dataclasses.replace(graph, name=("enc/x", "enc/h", "y"), type=("Tanh", "Identity", "Mul"))
+    recording = Recording(dataclasses.replace(record, graphs=(named,)))
+    recording.assert_not_recomputed("enc/*")  # the identity was recomputed, the other op was not
+    with pytest.raises(errors.RecomputedError):
+        recording.assert_not_recomputed("enc/h")
 
 
 def test_a_tensor_name_will_do_as_a_pattern():
