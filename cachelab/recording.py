@@ -201,12 +201,12 @@ class Recording:
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the recording as one HTML page that needs no kernel and no network; write it if a path is given."""
-        from cachelab.views.html import to_html
+        from cachelab.views.html import page
 
-        page = to_html(self.record)
+        text = page(self.record)
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ``.html``, ``.json``, ``.svg``, ``.dot``, ``.csv`` or ``.trace.json``, by the ending."""

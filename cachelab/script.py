@@ -78,15 +78,14 @@ def _clean(error: BaseException | None, seen: set[int]) -> None:
     """Drop CacheLab's frames from an error and those that it came from."""
     if error is None or id(error) in seen:
         return
-    seen.add(id(error))
     frames = []
     traceback = error.__traceback__
-    started = False
+    # Above the script stand only the command and what started it. Errors behind this one were caught further down.
+    started = bool(seen)
+    seen.add(id(error))
     while traceback is not None:
-        own = traceback.tb_frame.f_code.co_filename.startswith(_OWN)
-        # Above the script stand only the command and what started it.
-        if not own and (started or traceback.tb_frame.f_globals is sys.modules["__main__"].__dict__):
-            started = True
+        started = started or traceback.tb_frame.f_globals is sys.modules["__main__"].__dict__
+        if started and not traceback.tb_frame.f_code.co_filename.startswith(_OWN):
             frames.append(traceback)
         traceback = traceback.tb_next
     rebuilt: TracebackType | None = None
