@@ -1,4 +1,4 @@
-"""Taps in v1 graphs: is the kept value stale, that is, did a variable that it depends on change since?
+"""Taps in v1 graphs: is the kept value stale, as a variable that it depends on changed since.
 
 A fingerprint of each variable is kept with the value, taken from the very read that the value was computed from.
 A read compares it with a fingerprint of the variable as it is now.

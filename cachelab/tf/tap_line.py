@@ -27,7 +27,8 @@ class Line:
     """Values of one name from one place.
 
     ``begun`` and ``done`` hold the number of the last write that began and that ended: a read between the two is not
-    consistent and is repeated. A write that failed in between is made up for by the next. ``stamp`` is the clock of the name at the last write, ``which`` the store that was written last.
+    consistent and is repeated. A write that failed in between is made up for by the next. ``stamp`` is the clock of
+    the name at the last write, ``which`` the store that was written last.
     """
 
     name: str
@@ -129,8 +130,8 @@ def known_shapes(name: str, spec: Spec, lines: Sequence[Line]) -> Spec:
         shapes = ", ".join(str(tuple(None if n < 0 else n for n in shape)) for shape in spec.held)
         raise NotApplicableError(
             _(
-                "Tap {name!r} got a value of shape {shapes} inside jit_compile=True: XLA fixes the shape of a variable, "
-                "and this shape is not known while the function is traced (`fit` leaves the batch size open)."
+                "Tap {name!r} got a value of shape {shapes} inside jit_compile=True: XLA fixes the shape of a "
+                "variable, and this shape is not known while the function is traced (`fit` leaves the batch size open)."
             ).format(name=name, shapes=shapes),
             _(
                 "Name the largest shape to hold, tap({name!r}, value, shape=(64, 10)), let the first step have a full "

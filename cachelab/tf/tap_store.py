@@ -11,7 +11,6 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
@@ -20,6 +19,8 @@ from cachelab.i18n import translate as _
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy as np
 
 raw = tf.raw_ops
 _ANY_SHAPE = -1
@@ -170,9 +171,7 @@ class Listed:
         with tf.init_scope():
             return [
                 [
-                    raw.TensorListGetItem(
-                        input_handle=lists[i], index=k, element_shape=_ANY_SHAPE, element_dtype=dtype
-                    )
+                    raw.TensorListGetItem(input_handle=lists[i], index=k, element_shape=_ANY_SHAPE, element_dtype=dtype)
                     for i, dtype in enumerate(self._dtypes)
                 ]
                 for k in range(self._length)
@@ -212,7 +211,7 @@ class Held:
             for dtype, shape in zip(spec.dtypes, spec.held, strict=True)
         ]
         self._shapes = [
-            Cell(tf.int32, [length, len(shape)], lambda n=len(shape): tf.zeros([length, n], tf.int32))
+            Cell(tf.int32, [length, len(shape)], lambda s=shape: tf.zeros([length, len(s)], tf.int32))
             for shape in spec.held
         ]
         self._steps = Cell(tf.int64, [length], lambda: tf.zeros([length], tf.int64))

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from cachelab.tf.taps import Reading
 
 _SHAPES = re.compile(r"variable shape (\([^)]*\)).*?assigned value shape (\([^)]*\))", re.DOTALL)
-_XLA_SHAPES = re.compile(r"cannot be changed after initialization: old shape was (\[[^\]]*\]), new shape is (\[[^\]]*\])")
+_XLA_SHAPES = re.compile(
+    r"cannot be changed after initialization: old shape was (\[[^\]]*\]), new shape is (\[[^\]]*\])"
+)
 _SINGLETON = "only supports singleton tf.Variables"
 _OUT_OF_SCOPE = ("out of scope", "inaccessible", "is a symbolic")
 
@@ -39,9 +41,9 @@ def refuse_symbolic(name: str, value: Any) -> None:
     for leaf in tf.nest.flatten(value):
         if type(leaf).__name__ == "KerasTensor":
             raise NotApplicableError(
-                _("Tap {name!r} got a KerasTensor: a place in a functional model that is being built, not a value.").format(
-                    name=name
-                ),
+                _(
+                    "Tap {name!r} got a KerasTensor: a place in a functional model that is being built, not a value."
+                ).format(name=name),
                 _("Use the tap in the call method of a layer, keras.layers.Lambda(lambda t: tap({name!r}, t)).").format(
                     name=name
                 ),
@@ -80,9 +82,9 @@ def explain(error: Exception) -> NotApplicableError | None:
     shapes = _XLA_SHAPES.search(text)
     if shapes:
         return NotApplicableError(
-            _("Under jit_compile=True a variable of shape {old} was given a value of shape {new}: XLA fixes it.").format(
-                old=shapes[1], new=shapes[2]
-            ),
+            _(
+                "Under jit_compile=True a variable of shape {old} was given a value of shape {new}: XLA fixes it."
+            ).format(old=shapes[1], new=shapes[2]),
             _("Use tap(name, value), which holds smaller values too, or compile the model with jit_compile=False."),
         )
     if _SINGLETON in text:
@@ -137,7 +139,9 @@ def _reasons(reading: Reading, model: Any) -> list[str]:
     for layer in model._flatten_layers() if model is not None else ():
         kind = type(layer).__name__
         if "Dropout" in kind or "Noise" in kind:
-            reasons.append(_("{layer} ({kind}) draws anew, or not at all outside training").format(layer=layer.name, kind=kind))
+            reasons.append(
+                _("{layer} ({kind}) draws anew, or not at all outside training").format(layer=layer.name, kind=kind)
+            )
         elif "BatchNormalization" in kind:
             reasons.append(
                 _("{layer} ({kind}) uses the batch's statistics in training and moving ones elsewhere").format(

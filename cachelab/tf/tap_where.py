@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,7 @@ CALLS: Final = ("train", "test", "predict", "function", "eager", "graph")
 _STEPS: Final = {"train_step": "train", "test_step": "test", "predict_step": "predict"}
 _SCRATCH: Final = frozenset({"compute_output_spec", "_maybe_symbolic_build", "_symbolic_build"})
 _RECOMPUTING: Final = "inner_recompute_grad"
+_PFOR: Final = ("parallel_for", "control_flow_ops.py")
 _FUNCTION: Final = frozenset({"__call__", "_call", "_initialize", "get_concrete_function"})
 _AUTOGRAPH_PREFIX: Final = "tf__"
 
@@ -39,13 +40,28 @@ class Where:
     """The place a value comes from.
 
     ``call`` is one of :data:`CALLS`, ``owner`` the name of the model or function, ``token`` tells owners of one
-    name apart, ``graph`` is the v1 graph (``None`` elsewhere).
+    name apart; ``ref`` leads to the owner (model, function or v1 graph) while it lives.
     """
 
     call: str
     owner: str
     token: int
-    graph: weakref.ref[Any] | None = None
+    ref: weakref.ref[Any] | None = field(default=None, compare=False)
+
+    @property
+    def graph(self) -> Any | None:
+        """The v1 graph of call ``graph``, ``None`` elsewhere."""
+        return self.ref() if self.call == "graph" and self.ref is not None else None
+
+    @property
+    def in_graph(self) -> bool:
+        """Whether the place is in a v1 graph, where values are read through a session."""
+        return self.call == "graph"
+
+    @property
+    def gone(self) -> bool:
+        """Whether the owner lives no more."""
+        return self.ref is not None and self.ref() is None
 
 
 def token_of(owner: Any) -> int:
@@ -82,9 +98,14 @@ def must_not_write() -> str:
     return ""
 
 
+def in_vectorized_map() -> bool:
+    """Return whether the code is the body of ``tf.vectorized_map`` (pfor), traced once for all examples together."""
+    return any(PurePath(frame.f_code.co_filename).parts[-2:] == _PFOR for _name, frame in frames(2))
+
+
 def _is_export(file: str) -> bool:
     parts = PurePath(file).parts[-3:]
-    return "export" in parts[:-1] and "src" in parts[:-1] or parts[-2:] == ("saved_model", "save.py")
+    return ("export" in parts[:-1] and "src" in parts[:-1]) or parts[-2:] == ("saved_model", "save.py")
 
 
 def here() -> Where:
@@ -94,7 +115,8 @@ def here() -> Where:
         if name in _STEPS:
             owner = _self_of(frame)
             if hasattr(owner, "train_step") and hasattr(owner, "optimizer"):
-                return Where(_STEPS[name], str(getattr(owner, "name", type(owner).__name__)), token_of(owner))
+                title = str(getattr(owner, "name", type(owner).__name__))
+                return Where(_STEPS[name], title, token_of(owner), weakref.ref(owner))
         elif name in _FUNCTION:
             owner = _self_of(frame)
             if isinstance(owner, polymorphic_function.Function):
@@ -103,7 +125,7 @@ def here() -> Where:
     if graph is not None:
         return Where("graph", "", token_of(graph), weakref.ref(graph))
     if outermost is not None:
-        return Where("function", function_name(outermost), token_of(outermost))
+        return Where("function", function_name(outermost), token_of(outermost), weakref.ref(outermost))
     default = ops.get_default_graph() if not tf.executing_eagerly() else None
     return Where("eager", "", 0) if default is None else Where("function", str(getattr(default, "name", "")), 0)
 
@@ -121,7 +143,7 @@ def function_name(function: Any) -> str:
 
 
 def base_graph() -> Any | None:
-    """Return the v1 graph that is being built, also from inside a function in it; ``None`` where TensorFlow is eager."""
+    """Return the v1 graph that is being built, also from a function in it; ``None`` where TensorFlow is eager."""
     with tf.init_scope():
         return None if tf.executing_eagerly() else ops.get_default_graph()
 
@@ -132,7 +154,7 @@ def in_xla() -> bool:
 
 
 def orders_writes() -> bool:
-    """Return whether what is being traced runs writes by itself (``tf.function`` and eager code do; v1 graphs don't)."""
+    """Return whether writes run by themselves here: in ``tf.function`` and eager code they do, in v1 graphs not."""
     return tf.executing_eagerly() or bool(ops.get_default_graph()._add_control_dependencies)
 
 

@@ -4,77 +4,22 @@ from __future__ import annotations
 
 import threading
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 
 from cachelab.errors import NameNotFoundError, NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf import tap_graph, tap_traps, tap_where
 from cachelab.tf.tap_line import Line, known_shapes
-from cachelab.tf.tap_store import Cell, Spec, counter
+from cachelab.tf.tap_store import Cell, counter
+from cachelab.tf.tap_value import Reading, TapWarning, pack, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = ["Reading", "Tap", "TapWarning"]
-
-
-class TapWarning(UserWarning):
-    """A tapped value is not from the call that a reader may think of, is stale, or does not exist yet."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A tapped value and where it is from.
-
-    Attributes
-    ----------
-    name
-        The name given to the tap.
-    value
-        The value: a numpy array, or the structure that was tapped with arrays in it.
-    step
-        Number of the step that wrote it, from 1, counted for each name, call and owner (a tap in a loop counts
-        each iteration).
-    call
-        ``train``, ``test``, ``predict`` (Keras steps), ``function``, ``eager`` or ``graph``.
-    owner
-        Name of the model or function.
-    stale
-        In a v1 graph: names of the variables that changed since, so that the tensor would now have another value.
-    """
-
-    name: str
-    value: Any
-    step: int
-    call: str
-    owner: str
-    stale: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """One sentence on where the value is from."""
-        places = {
-            "train": _("train step {step} of model {owner!r}, before that step updated the weights"),
-            "test": _("test step {step} of model {owner!r}"),
-            "predict": _("predict step {step} of model {owner!r}"),
-            "function": _("call {step} of function {owner!r}"),
-            "eager": _("eager call {step}"),
-            "graph": _("run {step} of the graph"),
-        }
-        place = places[self.call].format(step=self.step, owner=self.owner)
-        text = _("{name!r} is from {place}.").format(name=self.name, place=place)
-        if self.stale:
-            changed = ", ".join(f"`{variable}`" for variable in self.stale)
-            text += " " + _("It is stale: {changed} changed since.").format(changed=changed)
-        return text
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return np.array(self.value, dtype=dtype, copy=True if copy is None else copy)
 
 
 class Tap:
@@ -115,9 +60,10 @@ class Tap:
         tap_traps.refuse_inside_function()
         self._length, self._check_stale = history, check_stale
         self._lines: dict[tuple[str, tap_where.Where], Line] = {}
-        self._clocks: dict[tuple[str, Any], Cell] = {}
+        self._clocks: dict[tuple[str, int], Cell] = {}
         self._lock = threading.RLock()
 
+    @tf.autograph.experimental.do_not_convert
     def __call__(self, name: str, value: Any, *, shape: Sequence[int] | None = None) -> Any:
         """Keep ``value`` under ``name`` each time the surrounding step runs, and return it unchanged.
 
@@ -141,6 +87,11 @@ class Tap:
         tap_traps.refuse_symbolic(name, value)
         if tap_where.must_not_write():
             return value
+        if tap_where.in_vectorized_map():
+            raise NotApplicableError(
+                _("Tap {name!r} is inside tf.vectorized_map, where all examples are one execution.").format(name=name),
+                _("Tap the stacked result outside of the map, or use tf.map_fn."),
+            )
         if tap_where.replicas() > 1:
             raise NotApplicableError(
                 _("Tap {name!r} is used in {n} replicas at once, which would overwrite each other's value.").format(
@@ -150,13 +101,13 @@ class Tap:
             )
         flat = [tf.convert_to_tensor(v) for v in tf.nest.flatten(value, expand_composites=True)]
         where = tap_where.here()
-        spec, structure = _spec(name, value, flat, shape, in_graph=where.graph is not None)
+        spec, structure = spec_of(name, value, flat, shape, in_graph=where.in_graph)
         writes_run = tap_where.orders_writes()
         with self._lock:
             spec = known_shapes(name, spec, [line for (known, _w), line in self._lines.items() if known == name])
             line, clock = self._line(name, where)
             watch_ops: list[Any] = []
-            if where.graph is not None:
+            if where.in_graph:
                 flat = [tap_graph.own_buffer(tensor) for tensor in flat]
                 if self._check_stale and not writes_run:
                     watched, watch_ops = tap_graph.watch(flat)
@@ -168,12 +119,15 @@ class Tap:
             return tf.nest.map_structure(tf.identity, value, expand_composites=True)
 
     def _line(self, name: str, where: tap_where.Where) -> tuple[Line, Cell]:
-        graph = where.graph
-        clock = self._clocks.get((name, graph))
+        key = (name, where.token if where.in_graph else 0)
+        clock = self._clocks.get(key)
         if clock is None:
-            clock = self._clocks[name, graph] = counter()
+            clock = self._clocks[key] = counter()
         line = self._lines.get((name, where))
         if line is None:
+            for known, place in [*self._lines]:
+                if known == name and place.gone:
+                    del self._lines[known, place]
             line = self._lines[name, where] = Line(name, where, self._length)
         return line, clock
 
@@ -200,7 +154,10 @@ class Tap:
         return tuple(dict.fromkeys(name for name, _where in self._lines))
 
     def get(self, name: str, default: Any = None, **place: Any) -> Any:
-        """Return the value of the last step; before any step warn and return ``default``. ``place``: see :meth:`last`."""
+        """Return the value of the last step; before any step warn and return ``default``.
+
+        ``place`` are the arguments of :meth:`last`.
+        """
         try:
             reading, warning = self._last(name, **place)
         except NameNotFoundError as error:
@@ -248,8 +205,7 @@ class Tap:
         line = self._latest(name, call, model, session)
         entries, structure = line.read(self._session(line, session), every=True)
         return [
-            self._reading(line, entry, structure, session)
-            for entry in entries[-(self._length if n is None else n) :]
+            self._reading(line, entry, structure, session) for entry in entries[-(self._length if n is None else n) :]
         ]
 
     def steps(self, name: str, *, call: str | None = None, model: Any = None, session: Any = None) -> int:
@@ -261,7 +217,7 @@ class Tap:
         """Forget all values, as if no step had run; functions that use the tap go on to write."""
         with self._lock:
             for line in self._lines.values():
-                if line.where.graph is None:
+                if not line.where.in_graph:
                     line.reset()
 
     def check_second_pass(self, name: str, other: Any, *, model: Any = None) -> Reading:
@@ -316,7 +272,7 @@ class Tap:
             for line in lines
             if (call is None or line.where.call == call)
             and (token is None or line.where.token == token)
-            and (line.where.graph is None or (session is not None and line.where.graph() is session.graph))
+            and (not line.where.in_graph or (session is not None and line.where.graph is session.graph))
         ]
 
     def _latest(self, name: str, call: str | None, model: Any, session: Any) -> Line:
@@ -335,12 +291,11 @@ class Tap:
                 _("No step with a tap {name!r} was traced yet; names so far: {names}.").format(name=name, names=names),
                 _("Use tap({name!r}, tensor) in the loss, layer or function and run a step.").format(name=name),
             )
-        if any(line.where.graph is not None for line in known) and session is None:
-            if tf.compat.v1.get_default_session() is None:
-                return (
-                    _("{name!r} was tapped in a v1 graph, and there is no current session.").format(name=name),
-                    _("Name it: tap.last({name!r}, session=sess).").format(name=name),
-                )
+        if any(line.where.in_graph for line in known) and not (session or tf.compat.v1.get_default_session()):
+            return (
+                _("{name!r} was tapped in a v1 graph, and there is no current session.").format(name=name),
+                _("Name it: tap.last({name!r}, session=sess).").format(name=name),
+            )
         if call is not None or model is not None:
             there = ", ".join(f"{line.where.call} {line.where.owner}".strip() for line in known)
             return (
@@ -353,14 +308,14 @@ class Tap:
         )
 
     def _session(self, line: Line, session: Any) -> Any:
-        return None if line.where.graph is None else session or tf.compat.v1.get_default_session()
+        return None if not line.where.in_graph else session or tf.compat.v1.get_default_session()
 
     def _reading(self, line: Line, entry: tuple[int, list[Any]], structure: Any, session: Any) -> Reading:
         step, flat = entry
         stale: tuple[str, ...] = ()
         if line.watched:
             stale = tap_graph.stale_variables(line.watched, self._session(line, session))
-        return Reading(line.name, _pack(structure, flat), step, line.where.call, line.where.owner, stale)
+        return Reading(line.name, pack(structure, flat), step, line.where.call, line.where.owner, stale)
 
     def _last(
         self, name: str, *, call: str | None = None, model: Any = None, session: Any = None
@@ -383,73 +338,10 @@ class Tap:
     def __repr__(self) -> str:
         rows = [
             f"  {name!r}: {line.where.call} {line.where.owner}".rstrip()
-            + (f", {line.steps()} steps" if line.where.graph is None else "")
+            + (f", {line.steps()} steps" if not line.where.in_graph else "")
             for (name, _where), line in self._lines.items()
         ]
         return "\n".join([f"<Tap of {len(self)} names>", *rows])
-
-
-def _spec(
-    name: str, value: Any, flat: Sequence[Any], shape: Sequence[int] | None, *, in_graph: bool
-) -> tuple[Spec, Any]:
-    """Return the kind of store that ``value`` needs, and its structure without shapes."""
-    structure = tf.nest.map_structure(_kind, value)
-    composite = len(tf.nest.flatten(value)) != len(flat) or any(
-        isinstance(kind, tf.TypeSpec) for kind in tf.nest.flatten(structure)
-    )
-    if composite and in_graph:
-        raise NotApplicableError(
-            _("Tap {name!r} got a ragged or sparse tensor in a v1 graph.").format(name=name),
-            _("Tap its parts, such as value.values and value.indices."),
-        )
-    if not flat:
-        raise OptionError(_("Tap {name!r} got no tensor.").format(name=name))
-    held = None
-    if tap_where.in_xla():
-        held = tuple(_held(name, tensor, shape if len(flat) == 1 else None) for tensor in flat)
-    return Spec(tuple(tensor.dtype for tensor in flat), str(structure), held), structure
-
-
-def _held(name: str, tensor: Any, shape: Sequence[int] | None) -> tuple[int, ...]:
-    rank = tensor.shape.rank
-    if rank is None or (shape is not None and len(shape) != rank):
-        raise NotApplicableError(
-            _("Tap {name!r} can't hold a value of shape {found} as {shape} under jit_compile=True.").format(
-                name=name, found=tensor.shape, shape=shape
-            ),
-            _("XLA needs a known number of dimensions; give shape= with as many sizes."),
-        )
-    if shape is not None:
-        return tuple(int(n) for n in shape)
-    return tuple(-1 if n is None else n for n in tensor.shape)
-
-
-def _kind(leaf: Any) -> Any:
-    """Return what stands for ``leaf`` in a structure: a relaxed spec for ragged and sparse tensors, else ``"."``."""
-    if isinstance(leaf, tf.SparseTensor):
-        return tf.SparseTensorSpec([None] * leaf.shape.rank if leaf.shape.rank is not None else None, leaf.dtype)
-    if isinstance(leaf, tf.RaggedTensor):
-        return tf.RaggedTensorSpec(
-            [None] * leaf.shape.rank, leaf.dtype, leaf.ragged_rank, leaf.row_splits.dtype
-        )
-    if isinstance(leaf, tf.IndexedSlices):
-        return tf.IndexedSlicesSpec(None, leaf.dtype, leaf.indices.dtype)
-    return "."
-
-
-def _pack(structure: Any, flat: Sequence[Any]) -> Any:
-    """Return the structure with ``flat`` in it: arrays, and eager ragged or sparse tensors."""
-    if not any(isinstance(kind, tf.TypeSpec) for kind in tf.nest.flatten(structure)):
-        return tf.nest.pack_sequence_as(structure, list(flat))
-    rest, leaves = list(flat), []
-    for kind in tf.nest.flatten(structure):
-        count = len(tf.nest.flatten(kind, expand_composites=True)) if isinstance(kind, tf.TypeSpec) else 1
-        parts, rest = rest[:count], rest[count:]
-        if isinstance(kind, tf.TypeSpec):
-            leaves.append(tf.nest.pack_sequence_as(kind, [tf.constant(p) for p in parts], expand_composites=True))
-        else:
-            leaves.append(parts[0])
-    return tf.nest.pack_sequence_as(structure, leaves)
 
 
 def _warn(text: str) -> None:
