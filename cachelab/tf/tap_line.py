@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
-from cachelab.tf.tap_store import Cell, Spec, Store, counter, make_store, mark
+from cachelab.tf.tap_store import Cell, Entry, Spec, Store, counter, make_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,89 +17,46 @@ if TYPE_CHECKING:
     from cachelab.tf.tap_graph import Watched
     from cachelab.tf.tap_where import Where
 
-_PATIENCE_SECONDS: Final = 1.0
-
 
 @dataclass
 class Line:
-    """Values of one name from one place.
-
-    ``begun`` and ``done`` hold the number of the last write that began and that ended: a read between the two is not
-    consistent and is repeated. A write that failed in between is made up for by the next. ``stamp`` is the clock of
-    the name at the last write, ``which`` the store that was written last.
-    """
+    """Values of one name from one place; ``count`` numbers its writes, ``stores`` keep them with their structure."""
 
     name: str
     where: Where
     length: int
-    begun: Cell = field(default_factory=counter)
-    done: Cell = field(default_factory=mark)
-    stamp: Cell = field(default_factory=counter)
-    which: Cell = field(default_factory=counter)
+    count: Cell = field(default_factory=counter)
     stores: list[tuple[Store, Any]] = field(default_factory=list)
     watched: tuple[Watched, ...] = ()
 
     def write(self, flat: Sequence[Any], spec: Spec, structure: Any, clock: Cell) -> list[Any]:
-        """Write the components ``flat``; return the ops after which the write is complete."""
-        number = self._store_number(spec, structure)
-        store = self.stores[number][0]
-        with tf.control_dependencies([] if tf.executing_eagerly() else list(flat)):
-            begun = self.begun.increment()
-        with tf.control_dependencies(_ops([begun])):
-            step = self.begun.current()
-            written = store.write(flat, step)
-            ticked = clock.increment()
-        with tf.control_dependencies(_ops([*written, ticked])):
-            marked = [self.stamp.assign(clock.current()), self.which.assign(tf.constant(number, tf.int64))]
-        with tf.control_dependencies(_ops(marked)):
-            return _ops([self.done.raise_to(step)])
+        """Write the components ``flat``; return the ops that do it. ``clock`` orders all writes of the name."""
+        with tf.control_dependencies(_ops([self.count.increment(), clock.increment()])):
+            step, stamp = self.count.current(), clock.current()
+        return _ops(self._store(spec, structure).write(flat, step, stamp))
 
-    def _store_number(self, spec: Spec, structure: Any) -> int:
-        """Return the number of a store that can take ``spec``, made now if there is none."""
-        fitting = [number for number, (store, _s) in enumerate(self.stores) if takes(store.spec, spec)]
+    def _store(self, spec: Spec, structure: Any) -> Store:
+        """Return the largest store that can take ``spec``, made now if there is none."""
+        fitting = [store for store, _structure in self.stores if takes(store.spec, spec)]
         if not fitting:
-            self.stores.append((make_store(spec, self.length), structure))
-            return len(self.stores) - 1
-        return max(fitting, key=lambda number: self.stores[number][0].spec.size)
+            fitting.append(make_store(spec, self.length))
+            self.stores.append((fitting[0], structure))
+        return max(fitting, key=lambda store: store.spec.size)
 
-    def steps(self, session: Any = None) -> int:
-        """Return how many writes are complete."""
-        return int(np.max(self.done.value(session, 0)))
-
-    def order(self, session: Any = None) -> int:
-        """Return when the last write was, against other lines of the same name."""
-        return int(self.stamp.value(session, 0))
-
-    def read(self, session: Any, *, every: bool) -> tuple[list[tuple[int, list[np.ndarray[Any, Any]]]], Any]:
-        """Return ((step, components) pairs in order, structure), consistent even while another thread writes.
-
-        The last pair is of the last step; ``every`` adds the kept steps before it, of all stores.
-        """
-        limit = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            done = self.steps(session)
-            number = int(self.which.value(session, 0))
-            entries = self.stores[number][0].entries(session, done)
-            if every:
-                for other, (store, _structure) in enumerate(self.stores):
-                    entries = entries if other == number else entries + store.entries(session, done)
-            if done == int(self.begun.value(session, 0)):
-                entries.sort(key=lambda entry: entry[0])
-                return entries, self.stores[number][1]
-            if time.monotonic() > limit:
-                raise NotApplicableError(
-                    _("{name!r} can't be read: step {step} began to write it and did not end, so it failed.").format(
-                        name=self.name, step=done + 1
-                    ),
-                    _("See the error of that step; after the next complete step the tap can be read again."),
-                )
-            time.sleep(0.0005)
+    def read(self, session: Any) -> list[tuple[Entry, Any]]:
+        """Return (entry, structure) pairs of the steps that are kept, in order."""
+        found = [
+            (entry, structure) for store, structure in self.stores for entry in store.entries(session) if entry.step
+        ]
+        found.sort(key=lambda pair: pair[0].stamp)
+        last = max((entry.step for entry, _structure in found), default=0)
+        return [pair for pair in found if pair[0].step > last - self.length]
 
     def reset(self) -> None:
-        """Forget all steps (eager TensorFlow only)."""
-        for cell in (self.begun, self.stamp):
-            cell.assign(tf.constant(0, tf.int64))
-        self.done.assign(tf.zeros([1], tf.int64))
+        """Forget all steps; functions that were traced go on to write."""
+        self.count.reset()
+        for store, _structure in self.stores:
+            store.reset()
 
 
 def _ops(written: Sequence[Any]) -> list[Any]:

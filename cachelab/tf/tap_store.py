@@ -1,7 +1,7 @@
 """Where a tap keeps values: raw resources, outside every model, checkpoint, export and variable collection.
 
-A raw resource (``VarHandleOp``) has no initializer, is in no collection, takes any shape and costs one
-``AssignVariableOp`` a step, which shares the tensor's buffer and copies nothing.
+A raw resource (``VarHandleOp``) has no initializer, is in no collection and takes any shape. A write shares the
+tensor's buffer and copies nothing (but for XLA).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
@@ -19,8 +20,6 @@ from cachelab.i18n import translate as _
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import numpy as np
 
 raw = tf.raw_ops
 _ANY_SHAPE = -1
@@ -65,11 +64,9 @@ class Cell:
             return raw.AssignAddVariableOp(resource=self.handle, value=tf.constant(1, self.dtype))
         return self.assign(self.current() + tf.constant(1, self.dtype))
 
-    def raise_to(self, value: Any) -> Any:
-        """Write the larger of the present value and ``value``, in one atomic op where TensorFlow is eager."""
-        if self.eager:
-            return raw.ResourceScatterMax(resource=self.handle, indices=0, updates=value)
-        return self.assign(tf.maximum(self.current(), tf.reshape(value, [1])))
+    def reset(self) -> None:
+        """Write the initial value again (eager TensorFlow only)."""
+        self.assign(self._initial())
 
     def tensor(self) -> Any:
         """Return the value as an eager tensor, or the read op's output in a v1 graph."""
@@ -79,17 +76,16 @@ class Cell:
         """Return the value as numpy, ``default`` if nothing was written."""
         if self.eager:
             return self.tensor().numpy()
-        return session.run(self._read) if session.run(self._filled) else default
+        return session.run(self._read) if self.is_filled(session) else default
+
+    def is_filled(self, session: Any) -> bool:
+        """Return whether a v1 session has written the cell."""
+        return bool(session.run(self._filled))
 
 
 def counter() -> Cell:
     """Return a cell that counts from 0."""
     return Cell(tf.int64, [], lambda: tf.constant(0, tf.int64))
-
-
-def mark() -> Cell:
-    """Return a cell of shape [1] for :meth:`Cell.raise_to`, from 0."""
-    return Cell(tf.int64, [1], lambda: tf.zeros([1], tf.int64))
 
 
 @dataclass(frozen=True)
@@ -106,102 +102,107 @@ class Spec:
         return sum(math.prod(shape) for shape in self.held or ())
 
 
+@dataclass(frozen=True)
+class Entry:
+    """The components that one step wrote; ``stamp`` orders the writes of all places of a name."""
+
+    step: int
+    stamp: int
+    parts: list[np.ndarray[Any, Any]]
+
+
 class Store(Protocol):
     """Keeps the last ``length`` values of one spec."""
 
     spec: Spec
 
-    def write(self, flat: Sequence[Any], step: Any) -> list[Any]:
-        """Keep the components ``flat`` as those of step ``step`` (int64 scalar, from 1); return the write ops."""
+    def write(self, flat: Sequence[Any], step: Any, stamp: Any) -> list[Any]:
+        """Keep the components ``flat``; ``step`` and ``stamp`` are int64 scalars from 1. Return the write ops."""
         ...
 
-    def entries(self, session: Any, step: int) -> list[tuple[int, list[np.ndarray[Any, Any]]]]:
-        """Return (step, components) pairs, the last of which is of step ``step``."""
+    def entries(self, session: Any) -> list[Entry]:
+        """Return what is kept, all from one moment, in any order."""
         ...
 
-
-class Latest:
-    """One tensor of any shape: a single assign, which is atomic."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self._cell = Cell(spec.dtypes[0])
-
-    def write(self, flat: Sequence[Any], step: Any) -> list[Any]:  # noqa: ARG002 - the count of steps says it
-        """See :meth:`Store.write`."""
-        return [self._cell.assign(flat[0])]
-
-    def entries(self, session: Any, step: int) -> list[tuple[int, list[np.ndarray[Any, Any]]]]:
-        """See :meth:`Store.entries`."""
-        return [(step, [self._cell.value(session)])]
+    def reset(self) -> None:
+        """Forget what is kept (eager TensorFlow only)."""
+        ...
 
 
 class Listed:
-    """Several components or steps, of any shapes: one variant tensor with a list a component and one of steps.
+    """Values of any shapes: one variant tensor with a list a component and one of (step, stamp).
 
-    All of it changes in a single assign, so that components and steps of different writes never mix.
+    All of it changes in a single assign, so that a reader or a second writer never sees parts of two steps. No
+    control edge leaves the tapped tensor: such an edge would keep TensorFlow from merging it with an equal op.
     """
 
     def __init__(self, spec: Spec, length: int) -> None:
         self.spec, self._length = spec, length
-        self._dtypes = (*spec.dtypes, tf.int64)
-        self._cell = Cell(tf.variant, [len(self._dtypes)], self._empty)
-        self._items = None if self._cell.eager else self._read_items(self._cell.tensor())
+        self._cell = Cell(tf.variant, [len(spec.dtypes) + 1], self._empty)
+        with tf.init_scope():
+            self._fresh = tf.unstack(self._empty()) if self._cell.eager else None
+            self._built = None if self._cell.eager else self._build_reads()
 
     def _empty(self) -> Any:
-        return tf.stack(
-            [
-                raw.TensorListReserve(element_shape=_ANY_SHAPE, num_elements=self._length, element_dtype=dtype)
-                for dtype in self._dtypes
-            ]
-        )
+        lists = [
+            raw.TensorListReserve(element_shape=_ANY_SHAPE, num_elements=self._length, element_dtype=dtype)
+            for dtype in self.spec.dtypes
+        ]
+        marks = raw.TensorListFromTensor(tensor=tf.zeros([self._length, 2], tf.int64), element_shape=[2])
+        return tf.stack([*lists, marks])
 
-    def write(self, flat: Sequence[Any], step: Any) -> list[Any]:
+    def write(self, flat: Sequence[Any], step: Any, stamp: Any) -> list[Any]:
         """See :meth:`Store.write`."""
-        lists = tf.unstack(self._cell.current(), num=len(self._dtypes))
-        index = tf.cast(step % self._length, tf.int32)
-        items = [*flat, step]
+        if self._length == 1:
+            old, index = self._fresh or tf.unstack(self._empty()), tf.constant(0)
+        else:
+            old, index = tf.unstack(self._cell.current(), num=len(flat) + 1), tf.cast(step % self._length, tf.int32)
+        items = [*flat, tf.stack([step, stamp])]
         changed = [
-            raw.TensorListSetItem(input_handle=old, index=index, item=item)
-            for old, item in zip(lists, items, strict=True)
+            raw.TensorListSetItem(input_handle=part, index=index, item=item)
+            for part, item in zip(old, items, strict=True)
         ]
         return [self._cell.assign(tf.stack(changed))]
 
-    def _read_items(self, lists: Any) -> list[list[Any]]:
-        with tf.init_scope():
-            return [
-                [
-                    raw.TensorListGetItem(input_handle=lists[i], index=k, element_shape=_ANY_SHAPE, element_dtype=dtype)
-                    for i, dtype in enumerate(self._dtypes)
-                ]
-                for k in range(self._length)
-            ]
+    def _marks(self, lists: Any) -> Any:
+        return raw.TensorListStack(input_handle=lists[-1], element_shape=[2], element_dtype=tf.int64)
 
-    def entries(self, session: Any, step: int) -> list[tuple[int, list[np.ndarray[Any, Any]]]]:
+    def _parts(self, lists: Any, row: int) -> list[Any]:
+        return [
+            raw.TensorListGetItem(input_handle=lists[i], index=row, element_shape=_ANY_SHAPE, element_dtype=dtype)
+            for i, dtype in enumerate(self.spec.dtypes)
+        ]
+
+    def _build_reads(self) -> tuple[Any, list[list[Any]]]:
+        """Return the tensors that a session fetches: marks [length, 2] and the components of each row."""
+        lists = self._cell.tensor()
+        return self._marks(lists), [self._parts(lists, row) for row in range(self._length)]
+
+    def entries(self, session: Any) -> list[Entry]:
         """See :meth:`Store.entries`."""
-        found = []
-        lists = self._cell.tensor() if self._cell.eager else None
-        for wanted in range(max(1, step - self._length + 1), step + 1):
-            k = wanted % self._length
-            row = (
-                session.run(self._items[k])
-                if self._items is not None
-                else [
-                    raw.TensorListGetItem(
-                        input_handle=lists[i], index=k, element_shape=_ANY_SHAPE, element_dtype=dtype
-                    ).numpy()
-                    for i, dtype in enumerate(self._dtypes)
-                ]
-            )
-            if int(row[-1]) == wanted:
-                found.append((wanted, row[:-1]))
-        return found
+        if self._built is None:
+            lists = self._cell.tensor()
+            marks = self._marks(lists).numpy()
+            return _entries(marks, {row: [part.numpy() for part in self._parts(lists, row)] for row in _filled(marks)})
+        if not self._cell.is_filled(session):
+            return []
+        marks, parts = self._built
+        while True:
+            rows = _filled(session.run(marks))
+            seen, found = session.run([marks, [parts[row] for row in rows]])
+            if _filled(seen) == rows:
+                return _entries(seen, dict(zip(rows, found, strict=True)))
+
+    def reset(self) -> None:
+        """See :meth:`Store.reset`."""
+        self._cell.reset()
 
 
 class Held:
     """Buffers of fixed shapes for XLA, which can't change a variable's shape; the true shape is kept beside them.
 
     A smaller value fills a corner of its buffer. Of a larger one the shape is kept, so that a read can refuse.
+    XLA writes all of them at once when the compiled step ends.
     """
 
     def __init__(self, spec: Spec, length: int) -> None:
@@ -214,12 +215,12 @@ class Held:
             Cell(tf.int32, [length, len(shape)], lambda s=shape: tf.zeros([length, len(s)], tf.int32))
             for shape in spec.held
         ]
-        self._steps = Cell(tf.int64, [length], lambda: tf.zeros([length], tf.int64))
+        self._marks = Cell(tf.int64, [length, 2], lambda: tf.zeros([length, 2], tf.int64))
 
-    def write(self, flat: Sequence[Any], step: Any) -> list[Any]:
+    def write(self, flat: Sequence[Any], step: Any, stamp: Any) -> list[Any]:
         """See :meth:`Store.write`."""
         row = tf.cast(step % self._length, tf.int32)
-        written = [self._put(self._steps, step, row)]
+        written = [self._put(self._marks, tf.stack([step, stamp]), row)]
         for value, held, buffer, shape in zip(flat, self.spec.held, self._buffers, self._shapes, strict=True):
             written.append(self._put(buffer, _fit(value, held), row))
             written.append(self._put(shape, tf.shape(value), row))
@@ -230,32 +231,51 @@ class Held:
             return cell.assign(tf.expand_dims(value, 0))
         return raw.ResourceScatterUpdate(resource=cell.handle, indices=row, updates=value)
 
-    def entries(self, session: Any, step: int) -> list[tuple[int, list[np.ndarray[Any, Any]]]]:
+    def entries(self, session: Any) -> list[Entry]:
         """See :meth:`Store.entries`."""
-        steps = self._steps.value(session)
-        shapes = [cell.value(session) for cell in self._shapes]
-        buffers = [cell.value(session) for cell in self._buffers]
-        found = []
-        for wanted in range(max(1, step - self._length + 1), step + 1):
-            row = wanted % self._length
-            if steps[row] != wanted:
-                continue
-            values = []
-            for buffer, shape, held in zip(buffers, shapes, self.spec.held, strict=True):
-                true = tuple(int(n) for n in shape[row])
-                if any(n > most for n, most in zip(true, held, strict=True)):
-                    raise NotApplicableError(
-                        _(
-                            "The value of step {step} has shape {true}; under jit_compile=True XLA fixes the shape of "
-                            "a variable, and this tap holds at most {held}."
-                        ).format(step=wanted, true=true, held=held),
-                        _("Name the largest shape: tap(name, value, shape={largest}).").format(
-                            largest=tuple(max(pair) for pair in zip(true, held, strict=True))
-                        ),
-                    )
-                values.append(buffer[row][tuple(slice(n) for n in true)].copy())
-            found.append((wanted, values))
-        return found
+        while True:
+            marks = self._marks.value(session)
+            if marks is None:
+                return []
+            shapes = [cell.value(session) for cell in self._shapes]
+            buffers = [cell.value(session) for cell in self._buffers]
+            if np.array_equal(marks, self._marks.value(session)):
+                break
+        cut = {
+            row: [
+                self._cut(buffer[row], tuple(map(int, shape[row])), held)
+                for buffer, shape, held in zip(buffers, shapes, self.spec.held, strict=True)
+            ]
+            for row in _filled(marks)
+        }
+        return _entries(marks, cut)
+
+    def reset(self) -> None:
+        """See :meth:`Store.reset`."""
+        self._marks.reset()
+
+    @staticmethod
+    def _cut(buffer: np.ndarray[Any, Any], shape: tuple[int, ...], held: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        if any(n > most for n, most in zip(shape, held, strict=True)):
+            raise NotApplicableError(
+                _(
+                    "The tapped value has shape {shape}; under jit_compile=True XLA fixes the shape of a variable, and "
+                    "this tap holds at most {held}."
+                ).format(shape=shape, held=held),
+                _("Name the largest shape: tap(name, value, shape={largest}).").format(
+                    largest=tuple(max(pair) for pair in zip(shape, held, strict=True))
+                ),
+            )
+        return buffer[tuple(slice(n) for n in shape)].copy()
+
+
+def _filled(marks: np.ndarray[Any, Any]) -> list[int]:
+    """Return the rows of ``marks`` [length, 2] that a step has written; steps count from 1."""
+    return [int(row) for row in np.flatnonzero(marks[:, 0])]
+
+
+def _entries(marks: np.ndarray[Any, Any], parts: dict[int, list[Any]]) -> list[Entry]:
+    return [Entry(int(marks[row][0]), int(marks[row][1]), found) for row, found in parts.items()]
 
 
 def _fit(value: Any, held: tuple[int, ...]) -> Any:
@@ -268,7 +288,5 @@ def _fit(value: Any, held: tuple[int, ...]) -> Any:
 
 
 def make_store(spec: Spec, length: int) -> Store:
-    """Return the cheapest store for ``spec`` that keeps ``length`` steps."""
-    if spec.held is not None:
-        return Held(spec, length)
-    return Latest(spec) if length == len(spec.dtypes) == 1 else Listed(spec, length)
+    """Return a store for ``spec`` that keeps ``length`` steps."""
+    return Listed(spec, length) if spec.held is None else Held(spec, length)

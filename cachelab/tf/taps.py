@@ -12,7 +12,7 @@ from cachelab.errors import NameNotFoundError, NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf import tap_graph, tap_traps, tap_where
 from cachelab.tf.tap_line import Line, known_shapes
-from cachelab.tf.tap_store import Cell, counter
+from cachelab.tf.tap_store import Cell, Entry, counter
 from cachelab.tf.tap_value import Reading, TapWarning, pack, spec_of
 
 if TYPE_CHECKING:
@@ -202,16 +202,14 @@ class Tap:
                 _("tap.history({name!r}, {n}): this tap keeps {length}.").format(name=name, n=n, length=self._length),
                 _("Make it with Tap(history={n}) before the first step.").format(n=n),
             )
-        line = self._latest(name, call, model, session)
-        entries, structure = line.read(self._session(line, session), every=True)
-        return [
-            self._reading(line, entry, structure, session) for entry in entries[-(self._length if n is None else n) :]
-        ]
+        line, kept = self._latest(name, call, model, session)
+        wanted = kept[-(self._length if n is None else n) :]
+        return [self._reading(line, entry, structure, session) for entry, structure in wanted]
 
     def steps(self, name: str, *, call: str | None = None, model: Any = None, session: Any = None) -> int:
         """Return how many steps wrote ``name`` so far, over all places that match; arguments as in :meth:`last`."""
         lines = self._matching(name, call, model, session)
-        return sum(line.steps(self._session(line, session)) for line in lines)
+        return sum(int(line.count.value(self._session(line, session), 0)) for line in lines)
 
     def clear(self) -> None:
         """Forget all values, as if no step had run; functions that use the tap go on to write."""
@@ -275,12 +273,14 @@ class Tap:
             and (not line.where.in_graph or (session is not None and line.where.graph is session.graph))
         ]
 
-    def _latest(self, name: str, call: str | None, model: Any, session: Any) -> Line:
+    def _latest(self, name: str, call: str | None, model: Any, session: Any) -> tuple[Line, list[tuple[Entry, Any]]]:
+        """Return the line that was written last and what it keeps."""
         lines = self._matching(name, call, model, session)
-        written = [line for line in lines if line.steps(self._session(line, session))]
+        kept = [(line, line.read(self._session(line, session))) for line in lines]
+        written = [(line, pairs) for line, pairs in kept if pairs]
         if not written:
             raise NameNotFoundError(*self._nothing(name, call, model, session))
-        return max(written, key=lambda line: line.order(self._session(line, session)))
+        return max(written, key=lambda found: found[1][-1][0].stamp)
 
     def _nothing(self, name: str, call: str | None, model: Any, session: Any) -> tuple[str, str]:
         """Return what to say where no step wrote ``name``."""
@@ -310,35 +310,33 @@ class Tap:
     def _session(self, line: Line, session: Any) -> Any:
         return None if not line.where.in_graph else session or tf.compat.v1.get_default_session()
 
-    def _reading(self, line: Line, entry: tuple[int, list[Any]], structure: Any, session: Any) -> Reading:
-        step, flat = entry
+    def _reading(self, line: Line, entry: Entry, structure: Any, session: Any) -> Reading:
         stale: tuple[str, ...] = ()
         if line.watched:
             stale = tap_graph.stale_variables(line.watched, self._session(line, session))
-        return Reading(line.name, pack(structure, flat), step, line.where.call, line.where.owner, stale)
+        return Reading(line.name, pack(structure, entry.parts), entry.step, line.where.call, line.where.owner, stale)
 
     def _last(
         self, name: str, *, call: str | None = None, model: Any = None, session: Any = None
     ) -> tuple[Reading, str]:
         """Return the last value and what to warn of."""
-        line = self._latest(name, call, model, session)
-        entries, structure = line.read(self._session(line, session), every=False)
-        reading = self._reading(line, entries[-1], structure, session)
+        line, kept = self._latest(name, call, model, session)
+        reading = self._reading(line, *kept[-1], session)
         if reading.stale:
             return reading, reading.text
-        if call is None and reading.call in {"test", "predict"}:
-            trained = [other for other in self._matching(name, "train", model, session) if other.steps()]
-            if trained:
-                return reading, _(
-                    "{text} It came after the last training step, whose value is kept: "
-                    "tap.last({name!r}, call='train')."
-                ).format(text=reading.text, name=name)
-        return reading, ""
+        if call is not None or reading.call not in {"test", "predict"}:
+            return reading, ""
+        if not any(other.read(None) for other in self._matching(name, "train", model, session)):
+            return reading, ""
+        template = _(
+            "{text} It came after the last training step, whose value is kept: tap.last({name!r}, call='train')."
+        )
+        return reading, template.format(text=reading.text, name=name)
 
     def __repr__(self) -> str:
         rows = [
             f"  {name!r}: {line.where.call} {line.where.owner}".rstrip()
-            + (f", {line.steps()} steps" if not line.where.in_graph else "")
+            + (f", {int(line.count.value())} steps" if not line.where.in_graph else "")
             for (name, _where), line in self._lines.items()
         ]
         return "\n".join([f"<Tap of {len(self)} names>", *rows])
