@@ -1,6 +1,6 @@
 """Runs Keras training steps with or without a tap in a process of its own; prints what was executed and the weights.
 
-Arguments: a JSON object with ``model``, ``tap`` (bool), ``optimizers`` (bool), ``jit`` (bool), ``steps``.
+Argument: a JSON object with ``tap`` and ``optimizers`` (both true or false).
 The executor's own log says which nodes ran (environment ``TF_CPP_VMODULE=executor=1``, set by the parent).
 """
 
@@ -39,7 +39,7 @@ def drain():
     return found
 
 
-def build(kind, loss):
+def build(kind, loss, jit):
     layers = keras.layers
     if kind == "sequential":
         model = keras.Sequential([keras.Input((6,)), layers.Dense(8, "relu"), layers.Dropout(0.5), layers.Dense(1)])
@@ -58,30 +58,27 @@ def build(kind, loss):
                 return self.second(self.first(inputs))
 
         model = Subclassed()
-    model.compile("adam", loss, metrics=["mae"], jit_compile=options["jit"])
+    model.compile("adam", loss, metrics=["mae"], jit_compile=jit)
     return model
 
 
-keras.utils.set_random_seed(3)
 if not options["optimizers"]:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-tap = Tap() if options["tap"] else lambda _name, value: value
-
-
-def loss(labels, predictions):
-    difference = tap("diff", labels - predictions)
-    return tf.square(difference)
-
-
-model = build(options["model"], loss)
 draw = np.random.default_rng(0)
 x, y = draw.random((16, 6), np.float32), draw.random((16, 1), np.float32)
-losses = []
-for _step in range(options["steps"]):
-    drain()
-    losses.append([float(v) for v in model.train_on_batch(x, y)])
-    nodes = drain()
-digest = hashlib.sha256()
-for variable in [*model.variables, *model.optimizer.variables]:
-    digest.update(np.asarray(variable).tobytes())
-print(json.dumps({"nodes": nodes, "losses": losses, "weights": digest.hexdigest()}))
+results = {}
+for kind in ("sequential", "functional", "subclassed"):
+    for jit in (False, True):
+        keras.utils.set_random_seed(3)
+        tap = Tap() if options["tap"] else lambda _name, value: value
+        model = build(kind, lambda labels, predictions, tap=tap: tf.square(tap("diff", labels - predictions)), jit)
+        losses = []
+        for _step in range(3):
+            drain()
+            losses.append([float(v) for v in model.train_on_batch(x, y)])
+            nodes = drain()
+        digest = hashlib.sha256()
+        for variable in [*model.variables, *model.optimizer.variables]:
+            digest.update(np.asarray(variable).tobytes())
+        results[f"{kind} jit" if jit else kind] = {"nodes": nodes, "losses": losses, "weights": digest.hexdigest()}
+print(json.dumps(results))
