@@ -154,7 +154,7 @@ def explain_retrace(fn: Any, *, measure: bool = False) -> RetraceReport:
         seconds, line = _seen.get(concrete, (None, None))
         if seconds is None and measure:
             seconds = _measure(fn, concrete)
-        why = _why(earlier, context, function_type)
+        why = _why(earlier, context, function_type, relaxes=bool(fn._reduce_retracing))
         traces.append(Trace(name, len(traces) + 1, signature(function_type), why, seconds, line))
         earlier.append((context, function_type))
     return RetraceReport(name, tuple(traces))
@@ -172,15 +172,22 @@ def _measure(fn: Any, concrete: Any) -> float | None:
     return time.perf_counter() - started
 
 
-def _why(earlier: Sequence[tuple[Any, Any]], context: Any, function_type: Any) -> tuple[Change, ...]:
-    """Return what made a trace necessary, against the most similar of the ``earlier`` (context, type) pairs."""
+def _why(earlier: Sequence[tuple[Any, Any]], context: Any, function_type: Any, *, relaxes: bool) -> tuple[Change, ...]:
+    """Return what made a trace necessary, against the most similar of the ``earlier`` (context, type) pairs.
+
+    ``relaxes``: the function has ``reduce_retracing``, so that it was traced for any size.
+    """
     if not earlier:
         return ()
     found = [
         [*changes(old_type, function_type), *_context_changes(old_context, context)]
         for old_context, old_type in earlier
     ]
-    return tuple(min(reversed(found), key=len))
+    least = min(reversed(found), key=len)
+    if relaxes:
+        fix = _("nothing more: reduce_retracing is on, this trace serves all sizes; or keep the first size")
+        least = [replace(change, fix=fix) if change.kind == "shape" else change for change in least]
+    return tuple(least)
 
 
 def _context_changes(old: Any, new: Any) -> Iterator[Change]:
@@ -307,7 +314,7 @@ def _traced(function_type: Any, type_context: Any, func_graph: Any, tracing_opti
     concrete = create(function_type, type_context, func_graph, tracing_options)
     seconds = time.perf_counter() - started
     name = tracing_options.name if function is None else function_name(function)
-    why = _why(earlier, context, function_type)
+    why = _why(earlier, context, function_type, relaxes=bool(tracing_options.reduce_retracing))
     trace = Trace(name, len(earlier) + 1, signature(function_type), why, seconds, line)
     with _lock:
         _seen[concrete] = (seconds, line)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.tf.tap_store import Cell, Entry, Spec, Store, counter, make_store
+from cachelab.tf.tap_where import in_body_of_v1_graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,10 @@ class Line:
 
     def write(self, flat: Sequence[Any], spec: Spec, structure: Any, clock: Cell) -> list[Any]:
         """Write the components ``flat``; return the ops that do it. ``clock`` orders all writes of the name."""
-        with tf.control_dependencies(_ops([self.count.increment(), clock.increment()])):
+        # In a body of a v1 graph TensorFlow would take the counter's VarIsInitializedOp for loop-invariant.
+        with tf.control_dependencies(list(flat) if in_body_of_v1_graph() else []):
+            ticked = [self.count.increment(), clock.increment()]
+        with tf.control_dependencies(_ops(ticked)):
             step, stamp = self.count.current(), clock.current()
         return _ops(self._store(spec, structure).write(flat, step, stamp))
 

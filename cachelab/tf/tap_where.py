@@ -148,6 +148,13 @@ def base_graph() -> Any | None:
         return None if tf.executing_eagerly() else ops.get_default_graph()
 
 
+def in_body_of_v1_graph() -> bool:
+    """Return whether the place is inside a loop, branch or function of a v1 graph."""
+    graph = base_graph()
+    default = ops.get_default_graph() if graph is not None else None
+    return graph is not default or (default is not None and default._get_control_flow_context() is not None)
+
+
 def in_xla() -> bool:
     """Return whether this trace is compiled by XLA (``jit_compile=True``), where shapes of variables are fixed."""
     return not tf.executing_eagerly() and bool(control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()))

@@ -323,7 +323,9 @@ class Tap:
         line, kept = self._latest(name, call, model, session)
         reading = self._reading(line, *kept[-1], session)
         if reading.stale:
-            return reading, reading.text
+            changed = ", ".join(f"`{variable}`" for variable in reading.stale)
+            template = _("{name!r} is stale: {changed} changed since the run that wrote it.")
+            return reading, template.format(name=name, changed=changed)
         if call is not None or reading.call not in {"test", "predict"}:
             return reading, ""
         if not any(other.read(None) for other in self._matching(name, "train", model, session)):
