@@ -66,7 +66,7 @@ class Trace:
             return f"{head}: " + _("first trace, for ({signature}).").format(signature=self.signature)
         why = "; ".join(change.text for change in self.changes)
         fixes = "; ".join(dict.fromkeys(change.fix for change in self.changes))
-        return f"{head}: {why}. " + _("To trace once: {fixes}.").format(fixes=fixes)
+        return f"{head}: {why}. " + _("Fix: {fixes}.").format(fixes=fixes)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _why(earlier: Sequence[tuple[Any, Any]], context: Any, function_type: Any, *
     ]
     least = min(reversed(found), key=len)
     if relaxes:
-        fix = _("nothing more: reduce_retracing is on, this trace serves all sizes; or keep the first size")
+        fix = _("none needed, reduce_retracing is on and this trace serves all sizes")
         least = [replace(change, fix=fix) if change.kind == "shape" else change for change in least]
     return tuple(least)
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 options = json.loads(sys.argv[1])
-log = tempfile.TemporaryFile()
+log = tempfile.TemporaryFile()  # noqa: SIM115 - open for the life of the process
 errors = os.dup(2)
 os.dup2(log.fileno(), 2)
 

@@ -191,7 +191,7 @@ def test_refused_with_what_to_do():
     tap = Tap()
     with pytest.raises(NotApplicableError, match="layer"):
         tap("x", keras.Input((2,)))
-    with pytest.raises(Exception, match="tf.map_fn"):
+    with pytest.raises(Exception, match=r"tf\.map_fn"):
         tf.vectorized_map(lambda x: tap("x", x), tf.ones([3]))
     with pytest.raises(Exception, match="inside a function"):
         tf.function(lambda x: Tap()("x", x))(1.0)

@@ -175,7 +175,7 @@ def test_keras_steps():
     (trace,) = watch.again
     assert {change.argument for change in trace.changes} == {"data[0]", "data[1]"}
     assert {change.kind for change in trace.changes} == {"shape"}
-    assert "all sizes" in trace.text
+    assert "serves all sizes" in trace.text
     assert trace.line.text == "model.train_on_batch(x[:3], y[:3])"
 
 

@@ -29,9 +29,9 @@ def assigning(variable):
 
 def test_scalar_variable():
     model = compiled(assigning(tf.Variable(0.0, trainable=False)))
-    with pytest.raises(NotApplicableError, match=r"shape \(8, 1\).*variable of shape \(\).*TensorShape\(None\)"):
-        with Tap.clear_errors():
-            model.train_on_batch(X, Y)
+    wanted = r"shape \(8, 1\).*variable of shape \(\).*TensorShape\(None\)"
+    with pytest.raises(NotApplicableError, match=wanted), Tap.clear_errors():
+        model.train_on_batch(X, Y)
     with pytest.raises(ValueError, match="Shape mismatch"):
         model.train_on_batch(X, Y)
 
@@ -58,9 +58,8 @@ def test_variable_made_inside_the_loss():
         return tf.square(labels - predictions)
 
     model = compiled(loss)
-    with pytest.raises(NotApplicableError, match="made inside the loss.*outside"), Tap.clear_errors():
-        for rows in (8, 3):
-            model.train_on_batch(X[:rows], Y[:rows])
+    with pytest.raises(NotApplicableError, match=r"made inside the loss.*outside"), Tap.clear_errors():
+        model.fit(X, Y, batch_size=3, verbose=0)
 
 
 def test_tensor_kept_in_a_python_variable():
@@ -89,7 +88,7 @@ def test_second_pass_after_the_weight_update():
     tap = Tap()
     model = compiled(lambda labels, predictions: tf.square(tap("diff", labels - predictions)))
     model.train_on_batch(X, Y)
-    with pytest.raises(NotApplicableError, match="largest difference.*updated the weights"):
+    with pytest.raises(NotApplicableError, match=r"largest difference.*updated the weights"):
         tap.check_second_pass("diff", Y - model(X).numpy(), model=model)
     with pytest.raises(NotApplicableError, match=r"shape \(3, 1\)"):
         tap.check_second_pass("diff", Y[:3] - model(X[:3]).numpy(), model=model)
