@@ -1,0 +1,1 @@
+"""Per-example gradients, their norms and clipped sums in one vectorised run."""
