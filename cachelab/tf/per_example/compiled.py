@@ -6,6 +6,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import tensorflow as tf
+from tensorflow.python.autograph.core import ag_ctx as control_status
+from tensorflow.python.autograph.impl import api as autograph
 
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
@@ -37,7 +39,10 @@ class Entry:
     def __init__(
         self, loss: Callable[..., Any], variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
     ) -> None:
-        self.loss, self.variables, self.task, self.method = loss, variables, task, method
+        # Only the user's function goes through AutoGraph: tracing our own with it takes several times as long.
+        self.loss = autograph.tf_convert(loss, control_status.control_status_ctx())
+        self.original = loss  # the key that finds this trace again must stay alive
+        self.variables, self.task, self.method = variables, task, method
         self.structure = inputs
         self.specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tf.nest.flatten(inputs)]
         self.problem = self._studied()
@@ -58,7 +63,7 @@ class Entry:
             found.append(study(losses, self.variables, tensors))
             return losses
 
-        tf.function(look, input_signature=self.specs).get_concrete_function()
+        tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
         return found[-1]
 
     def _compile(self, *, xla: bool) -> Any:
@@ -68,7 +73,9 @@ class Entry:
             return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float32), *self.specs]
-        return tf.function(work, input_signature=signature, jit_compile=xla)
+        return tf.function(
+            work, input_signature=signature, jit_compile=xla, autograph=False
+        ).get_concrete_function()
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""

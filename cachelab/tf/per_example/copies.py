@@ -60,7 +60,7 @@ def _stacked(
     check_copyable(present, sources or cut(problem))
 
     def body(index: tf.Tensor) -> list[tf.Tensor]:
-        return [tf.identity(copy) for copy in copy_slice(present, mapping(index), name="example")]
+        return [tf.identity(copy) for copy in copy_slice(present, mapping(index), name="example", for_pfor=True)]
 
     try:
         found = iter(parallel_for.pfor(body, problem.count) if present else ())
@@ -142,14 +142,15 @@ def in_chunks(
     problem: Problem,
     targets: Sequence[tf.Tensor],
     size: int,
-    post: Callable[[list[tf.Tensor]], list[tf.Tensor]],
+    specs: Sequence[tf.TensorSpec],
     *,
+    post: Callable[[list[tf.Tensor]], list[tf.Tensor]] = list,
     add: bool,
 ) -> list[tf.Tensor]:
     """Compute ``post(targets)`` for ``size`` examples at a time, one after the other, in the graph.
 
-    ``targets`` are tensors built for the whole batch, which then never run. Results are joined along axis 0, or
-    added up if ``add``.
+    ``targets`` are tensors built for the whole batch, which then never run. ``specs`` are shapes and dtypes of the
+    results, which are joined along axis 0, or added up if ``add``.
     """
     if problem.batch is not None and size != problem.batch:
         raise NotApplicableError(
@@ -165,10 +166,9 @@ def in_chunks(
         stop = tf.minimum(start + size, count)
         return post(copy_slice(targets, some_examples(problem, start, stop), name="chunk"))
 
-    shapes = _result_specs(problem, targets, post)
     # The loop is of the second kind whatever the graph uses: it works in sessions and in functions alike.
     if add:
-        initial = [tf.zeros(spec.shape, spec.dtype) for spec in shapes]
+        initial = [tf.zeros(spec.shape, spec.dtype) for spec in specs]
         def step(start: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
             return (start + size, *(a + b for a, b in zip(sums, chunk(start), strict=True)))
         found = while_v2.while_loop(
@@ -177,7 +177,7 @@ def in_chunks(
         return list(found[1:])
     rounds = (count + size - 1) // size
     arrays = [
-        tf.TensorArray(spec.dtype, rounds, infer_shape=False, element_shape=[None, *spec.shape[1:]]) for spec in shapes
+        tf.TensorArray(spec.dtype, rounds, infer_shape=False, element_shape=[None, *spec.shape[1:]]) for spec in specs
     ]
 
     def write(number: tf.Tensor, *arrays: tf.TensorArray) -> tuple[Any, ...]:
@@ -187,13 +187,3 @@ def in_chunks(
         lambda number, *_arrays: number < rounds, write, (tf.constant(0), *arrays), parallel_iterations=1
     )
     return [array.concat() for array in found[1:]]
-
-
-def _result_specs(
-    problem: Problem, targets: Sequence[tf.Tensor], post: Callable[[list[tf.Tensor]], list[tf.Tensor]]
-) -> list[tf.TensorSpec]:
-    """Return shapes and dtypes of a chunk's results, found in a graph that is thrown away."""
-    del problem
-    with tf.Graph().as_default():
-        stand_ins = [tf.compat.v1.placeholder(tensor.dtype, tensor.shape) for tensor in targets]
-        return [tf.TensorSpec(result.shape, result.dtype) for result in post(stand_ins)]

@@ -10,9 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from tensorflow.core.framework import graph_pb2
+from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.python.framework import importer
+from tensorflow.python.ops import handle_data_util
 
+from cachelab.errors import NotApplicableError
+from cachelab.i18n import translate as _
 from cachelab.tf.per_example.effects import function_names
 from cachelab.tf.per_example.inlining import inline_calls
 
@@ -62,7 +65,7 @@ def dependent(order: Iterable[tf.Operation], sources: Iterable[tf.Tensor]) -> li
 
 
 def copy_slice(
-    targets: Sequence[tf.Tensor], mapping: Mapping[Any, tf.Tensor], *, name: str = "slice"
+    targets: Sequence[tf.Tensor], mapping: Mapping[Any, tf.Tensor], *, name: str = "slice", for_pfor: bool = False
 ) -> list[tf.Tensor]:
     """Copy what lies between the keys of ``mapping`` and ``targets`` into the current graph.
 
@@ -74,6 +77,8 @@ def copy_slice(
         ``tensor.ref()`` of a tensor of that graph -> the tensor to use in its place. The walk stops there.
     name
         Name scope of the copies.
+    for_pfor
+        Write zeros of a list of tensors, which ``pfor`` can't convert, as a new list.
 
     Returns
     -------
@@ -98,16 +103,18 @@ def copy_slice(
     graph_def = graph_pb2.GraphDef()
     outside: dict[str, tf.Tensor] = {}
     for op in moving:
-        node = graph_def.node.add()
-        node.CopyFrom(op.node_def)
-        node.attr.pop("_class", None)
-        del node.input[:]
         for tensor in op.inputs:
-            node.input.append(tensor.name)
             if tensor.ref() in mapping:
                 outside[tensor.name] = mapping[tensor.ref()]
             elif tensor.op not in inside:
                 outside[tensor.name] = here(tensor)
+        if for_pfor and op.type == "ZerosLike" and op.inputs[0].dtype is tf.variant:
+            graph_def.node.extend(_new_list_like(op))
+            continue
+        node = graph_def.node.add()
+        node.CopyFrom(op.node_def)
+        node.attr.pop("_class", None)
+        node.input[:] = [tensor.name for tensor in op.inputs]
     wanted = [tensor for tensor in targets if tensor.ref() not in mapping and tensor.op in inside]
     copies: dict[Any, tf.Tensor] = {}
     if wanted:
@@ -149,3 +156,24 @@ def _share(source: tf.Graph, name: str, graph: tf.Graph) -> None:
     function = source._get_function(name)
     if function is not None and not graph._is_function(name):
         graph._add_function_recursive(function)
+
+
+def _new_list_like(op: tf.Operation) -> list[node_def_pb2.NodeDef]:
+    """Return nodes that make a list of zeros like the list that ``op`` (``ZerosLike``) takes.
+
+    Elements of a reserved list read as zeros until they are set.
+    """
+    source = op.inputs[0]
+    data = handle_data_util.get_resource_handle_data(source)
+    if not data.shape_and_type:
+        raise NotApplicableError(
+            _("Op `{op}` makes zeros of a list of unknown type, which TensorFlow can't vectorise.").format(op=op.name),
+            _('Use `method="loop"`.'),
+        )
+    shape = node_def_pb2.NodeDef(name=f"{op.name}/shape", op="TensorListElementShape", input=[source.name])
+    shape.attr["shape_type"].type = tf.int32.as_datatype_enum
+    length = node_def_pb2.NodeDef(name=f"{op.name}/length", op="TensorListLength", input=[source.name])
+    made = node_def_pb2.NodeDef(name=op.name, op="TensorListReserve", input=[f"{shape.name}:0", f"{length.name}:0"])
+    made.attr["shape_type"].type = tf.int32.as_datatype_enum
+    made.attr["element_dtype"].type = data.shape_and_type[0].dtype
+    return [shape, length, made]

@@ -87,8 +87,7 @@ class Work:
         parts = [self._norm(number) for number, method in enumerate(self.methods) if method != "none"]
         if not parts:
             return tf.zeros([self.problem.count])
-        widest = max((part.dtype for part in parts), key=lambda dtype: dtype.size)
-        return tf.add_n([tf.cast(part, widest) for part in parts])
+        return _added(parts)
 
     def _norm(self, number: int) -> tf.Tensor:
         parameter = self.problem.parameters[number]
@@ -123,10 +122,20 @@ class Work:
         return scaled_sum(self.formed(number), factors, parameter)
 
 
+def _widest(dtypes: Sequence[tf.DType]) -> tf.DType:
+    return max(dtypes, key=lambda dtype: dtype.size)
+
+
+def _added(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return the sum of tensors of several float types, in the widest of them."""
+    widest = _widest([part.dtype for part in parts])
+    return tf.add_n([tf.cast(part, widest) for part in parts])
+
+
 def clip_factors(norms: tf.Tensor, max_norm: Any) -> tf.Tensor:
     """Return ``min(1, max_norm / norm)`` for squared norms, 1 where the norm is 0."""
     limit = tf.cast(max_norm, norms.dtype)
-    return tf.math.divide_no_nan(limit, tf.maximum(tf.sqrt(norms), limit)) if norms is not None else norms
+    return tf.math.divide_no_nan(limit, tf.maximum(tf.sqrt(norms), limit))
 
 
 def scaled_sum(gradient: tf.Tensor, factors: tf.Tensor, parameter: Parameter) -> tf.Tensor:
@@ -143,22 +152,22 @@ def scaled_sum(gradient: tf.Tensor, factors: tf.Tensor, parameter: Parameter) ->
 def solve(problem: Problem, plan: Plan, *, chunk_size: int | None = None, max_norm: Any = None) -> list[tf.Tensor]:
     """Return the results of a task as tensors of the problem's graph (``norms``: a list of one)."""
     if plan.method == "loop":
-        return _looped(problem, plan.task, chunk_size, max_norm)
+        return _looped(problem, plan.task, max_norm)
     work = Work(problem, plan)
     results = {"gradients": work.gradients, "norms": lambda: [work.norms], "clipped": lambda: work.clipped(max_norm)}[plan.task]()
     if chunk_size is None:
         return results
-    return copies.in_chunks(problem, results, chunk_size, lambda found: found, add=plan.task == "clipped")
+    specs = [tf.TensorSpec(result.shape, result.dtype) for result in results]
+    return copies.in_chunks(problem, results, chunk_size, specs, add=plan.task == "clipped")
 
 
-def _looped(problem: Problem, task: str, chunk_size: int | None, max_norm: Any) -> list[tf.Tensor]:
+def _looped(problem: Problem, task: str, max_norm: Any) -> list[tf.Tensor]:
     """Return a task's results by one backward pass an example, one after the other."""
-    del chunk_size
     found = copies.batch_gradients(problem, problem.parameters)
     present = [(p, gradient) for p, gradient in zip(problem.parameters, found, strict=True) if gradient is not None]
 
     def norm(rows: Sequence[tf.Tensor]) -> tf.Tensor:
-        return tf.add_n([squared_rows(row[tf.newaxis]) for row in rows])
+        return _added([squared_rows(row[tf.newaxis]) for row in rows])
 
     def post(rows: list[tf.Tensor]) -> list[tf.Tensor]:
         if task == "gradients":
@@ -169,7 +178,10 @@ def _looped(problem: Problem, task: str, chunk_size: int | None, max_norm: Any) 
         return [scaled_sum(row[tf.newaxis], factors, p) for row, (p, _g) in zip(rows, present, strict=True)]
 
     targets = [tf.cast(tf.reshape(gradient, p.shape), p.dtype) for p, gradient in present]
-    results = iter(copies.in_chunks(problem, targets, 1, post, add=task == "clipped") if targets else ())
+    specs = [tf.TensorSpec([None, *p.shape] if task == "gradients" else p.shape, p.dtype) for p, _g in present]
+    if task == "norms":
+        specs = [tf.TensorSpec([None], _widest([*(p.dtype for p, _g in present), tf.float32]))]
+    results = iter(copies.in_chunks(problem, targets, 1, specs, post=post, add=task == "clipped") if targets else ())
     if task == "norms":
         return [next(results) if targets else tf.zeros([problem.count])]
     missing = (lambda p: tf.zeros(p.shape, p.dtype)) if task == "clipped" else (lambda p: copies.zeros(problem, p))
