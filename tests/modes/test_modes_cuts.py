@@ -41,11 +41,11 @@ def test_training_consumer_gets_the_whole_frontier():
         scale = tf1.placeholder(tf.float32, [], "scale")
         h = tf.tanh(tf.matmul(x, w, name="first"), name="h")
         out = tf.nn.sigmoid(h, name="s")
-        loss = tf.reduce_sum(tf.square(tf.matmul(out, v) * scale)) + tf.reduce_sum(h * scale)
+        loss = tf.add(tf.reduce_sum(tf.square(tf.matmul(out, v) * scale)), tf.reduce_sum(h * scale), name="loss")
         tf1.train.GradientDescentOptimizer(0.001).minimize(loss, var_list=[v], name="train")
         init = tf1.global_variables_initializer()
     data = np.random.RandomState(1).randn(30, 20)
-    program = Program(graph, init, [(["train"], {"x:0": data, "scale:0": float(k)}) for k in range(4)], optimizers=False)
+    program = Program(graph, init, [(["loss:0", "train"], {"x:0": data, "scale:0": float(k)}) for k in range(4)], optimizers=False)
     recording = record(program)
     mode, reason = plan(recording)
     assert reason is None
