@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cachelab.modes.advice import Advice
     from cachelab.modes.comparison import Comparison
-    from cachelab.modes.bench import Replay
+    from cachelab.modes.outcome import Replay
 
 __all__ = ["advise", "compare", "replay"]
 
@@ -58,7 +58,7 @@ def replay(
 
     Returns
     -------
-    cachelab.modes.bench.Replay
+    cachelab.modes.outcome.Replay
         Also where the mode can't be used: then ``applicable`` is false and ``reason`` says why.
 
     Raises
@@ -68,7 +68,8 @@ def replay(
     cachelab.modes.runner.CancelledReplayError
         If the user cancelled.
     """
-    from cachelab.modes.bench import Bench, refused
+    from cachelab.modes.bench import Bench
+    from cachelab.modes.outcome import refused
 
     _check((mode,))
     try:
@@ -96,8 +97,9 @@ def compare(recording: Any, modes: Sequence[str] | None = None, **options: Any) 
     cachelab.modes.comparison.Comparison
         Prints as a table; modes that don't apply say why.
     """
+    from cachelab.modes.bench import Bench
     from cachelab.modes.comparison import Comparison
-    from cachelab.modes.bench import Bench, refused
+    from cachelab.modes.outcome import refused
     from cachelab.modes.runner import CancelledReplayError
 
     chosen = MODES if modes is None else tuple(modes)
@@ -114,7 +116,7 @@ def compare(recording: Any, modes: Sequence[str] | None = None, **options: Any) 
             replays.append(bench.replay(mode, cuts))
         except CancelledReplayError:
             raise
-        except CacheLabError as error:
+        except CacheLabError as error:  # of one mode: the others go on
             replays.append(refused(mode, str(error)))
     return Comparison(tuple(replays), count)
 
@@ -133,8 +135,8 @@ def advise(recording: Any, memory_budget: int | None = None) -> list[Advice]:
 
     if recording.material is None:
         return advice.advise(recording.record, memory_budget=memory_budget)
-    from cachelab.modes.feed import Feed
     from cachelab.modes.bench import Bench
+    from cachelab.modes.feed import Feed
 
     script = Bench(recording).script()
 

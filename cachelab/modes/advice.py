@@ -114,8 +114,13 @@ def advise(
     measured = _measured(record.modes)
     found = [
         Advice(
-            _tensor(record, *key), keep=True, saved_seconds=saved[key], bytes=op.bytes,
-            reason=_keep_text(record, key, saved[key], op), code=text, measured_seconds=measured,
+            _tensor(record, *key),
+            keep=True,
+            saved_seconds=saved[key],
+            bytes=op.bytes,
+            reason=_keep_text(record, key, saved[key], op),
+            code=text,
+            measured_seconds=measured,
         )  # fmt: skip
         for key, op in chosen.items()
     ]

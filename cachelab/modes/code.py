@@ -265,9 +265,9 @@ def per_example(mode: Any) -> str:
              BETWEEN, "", HEAD]  # fmt: skip
     served: set[int] = set()
     for call in mode.script.calls:
-        group = mode._group_of[call.index]  # noqa: SLF001 - the same package
+        group = mode._group_of[call.index]
         stacked = mode.stacked.get(call.index)
-        if call.index in mode._of_group and stacked:  # noqa: SLF001
+        if call.index in mode._of_group and stacked:
             numbers = [member.index for member in group]
             served.update(numbers)
             lines += _mapped(call, numbers, stacked)

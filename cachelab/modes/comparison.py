@@ -11,7 +11,7 @@ from cachelab.i18n import translate as _
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cachelab.modes.bench import Replay
+    from cachelab.modes.outcome import Replay
 
 RIGHT = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
 """Columns of numbers, set to the right."""
@@ -41,7 +41,7 @@ class Comparison:
     Attributes
     ----------
     replays
-        One :class:`~cachelab.modes.bench.Replay` a mode, those that don't apply included.
+        One :class:`~cachelab.modes.outcome.Replay` a mode, those that don't apply included.
     calls
         Number of calls in the recording.
     """
@@ -122,7 +122,9 @@ class Comparison:
             if replay.applicable
             for note in replay.notes
         )
-        caption = _("The recorded calls, executed in each mode: wall time of all {n} calls, median.").format(n=self.calls)
+        caption = _("The recorded calls, executed in each mode: wall time of all {n} calls, median.").format(
+            n=self.calls
+        )
         return (
             f'<table class="cachelab-comparison" style="font-variant-numeric:tabular-nums"><caption>{html.escape(caption)}'
             f"</caption><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody></table>"

@@ -130,5 +130,5 @@ def _ordering(op: Any) -> Any:
 
 
 def _used(definition: Any, key: str) -> bool:
-    short = key[:-2] if key.endswith(":0") else key
+    short = key.removesuffix(":0")
     return any(given in {key, short} for node in definition.node for given in node.input)

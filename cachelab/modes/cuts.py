@@ -17,7 +17,7 @@ from cachelab.model import BOOKKEEPING
 from cachelab.modes.script import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from cachelab.material import CallMaterial
     from cachelab.modes.script import Script

@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def repeat(job: dict[str, Any], log: Log) -> list[tuple[str, Ran]]:
         mode.issue(Marking(script, sessions))
         marks.append(("end", (), log.settle(quiet)))
     found = []
-    for (phase, calls, start), (_next, _calls, end) in zip(marks, marks[1:], strict=False):
+    for (phase, calls, start), (_next, _calls, end) in pairwise(marks):
         if phase != "end":
             reader = script.graph(script.calls[calls[0]]).reader
             found.append((phase, reader.of_log(log.nodes(start, end), calls)))

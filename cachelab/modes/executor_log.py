@@ -66,7 +66,9 @@ class Child:
                 answer = pickle.load(process.stdout)  # noqa: S301 - written by our own child
             except (OSError, EOFError, pickle.PickleError) as error:
                 self.stop()
-                raise LogError(_("The process that reads TensorFlow's log ended: {error}.").format(error=error)) from error
+                raise LogError(
+                    _("The process that reads TensorFlow's log ended: {error}.").format(error=error)
+                ) from error
         if isinstance(answer, str):
             raise LogError(_("The calls could not be repeated under TensorFlow's log: {error}").format(error=answer))
         return answer

@@ -75,9 +75,7 @@ class Facts:
         self._branches: dict[str, int] | None = None
         self._frames: dict[str, int] | None = None
 
-    def closure(
-        self, fetches: Iterable[str], targets: Iterable[str] = (), feeds: Iterable[str] = ()
-    ) -> frozenset[str]:
+    def closure(self, fetches: Iterable[str], targets: Iterable[str] = (), feeds: Iterable[str] = ()) -> frozenset[str]:
         """Return the ops that a call may run: over data and control edges, stopping at fed tensors.
 
         Parameters

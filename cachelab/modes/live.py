@@ -87,7 +87,7 @@ class Session(tf.compat.v1.Session):
         config: Any = None,
         *,
         mode: str = "memo",
-        memory_budget: int | float | str | None = "1GB",
+        memory_budget: float | str | None = "1GB",
     ) -> None:
         if mode not in LIVE_MODES:
             raise OptionError(
@@ -130,7 +130,7 @@ class Session(tf.compat.v1.Session):
         self.clear_cache()
         super().close()
 
-    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:  # noqa: FBT001, FBT002
+    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
         """Return a callable like TensorFlow's; it is served as :meth:`run` is."""
         if feed_list is not None or accept_options:
             return super().make_callable(fetches, feed_list, accept_options)

@@ -209,7 +209,9 @@ class Variables(Arrays):
             return f"{prefix}/{name}" if name.rpartition(":")[0] in names and name not in plan.feeds else name
 
         fetches = [graph.get_tensor_by_name(copied(t.name)) for t in fetch_list if t.name not in replace]
-        targets = [graph.get_operation_by_name(f"{prefix}/{o.name}" if o.name in names else o.name) for o in target_list]
+        targets = [
+            graph.get_operation_by_name(f"{prefix}/{o.name}" if o.name in names else o.name) for o in target_list
+        ]
         for name, _at in way.keep:
             store = self._store(name)
             fill = store.write

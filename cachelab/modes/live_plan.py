@@ -140,9 +140,7 @@ class LivePlan:
             lost = self.effects - needed
             if not lost:
                 break
-            barred.update(
-                name for name, _at in serve if lost & self.facts.closure((name,), (), self.feeds)
-            )
+            barred.update(name for name, _at in serve if lost & self.facts.closure((name,), (), self.feeds))
         ops = self.facts.ops
         used = {value.name for name in needed if name in ops for value in ops[name].inputs} | set(self.fetches)
         cells = {cell for _name, at in serve for cell in self.classes[at].cells}

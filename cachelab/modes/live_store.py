@@ -12,7 +12,7 @@ from cachelab.i18n import translate as _
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
-def parse_bytes(size: int | float | str | None) -> int | None:
+def parse_bytes(size: float | str | None) -> int | None:
     """Return a number of bytes from ``"1GB"``, ``"64 MiB"`` or a number; ``None`` stays ``None``.
 
     Raises

@@ -194,7 +194,9 @@ class PartialRun(Grouped):
         try:
             phases = child().trace(job, bench.cancel)
         except LogError as error:
-            self.notes.append(_("What ran was not measured, so the statuses are derived. {why}").format(why=error.found))
+            self.notes.append(
+                _("What ran was not measured, so the statuses are derived. {why}").format(why=error.found)
+            )
             return []
         self.notes.extend(self._ahead(phases))
         return [ran for _phase, ran in phases]
@@ -220,7 +222,9 @@ class PartialRun(Grouped):
                 notes.append(_("At setup already ran: {ops}.").format(ops=_listed(work)))
             elif work:
                 notes.append(
-                    _("Call {call} ran ahead, for call {owner}: {ops}.").format(call=when, owner=owner, ops=_listed(work))
+                    _("Call {call} ran ahead, for call {owner}: {ops}.").format(
+                        call=when, owner=owner, ops=_listed(work)
+                    )
                 )
         return list(dict.fromkeys(notes))
 

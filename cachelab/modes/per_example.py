@@ -82,7 +82,11 @@ class PerExample(Mode):
         if not call.feeds:
             return _("Call {call} is fed nothing.").format(call=call.index)
         links = [link for link, _fetch in call.linked.values()]
-        return _("Call {call} is fed from a result of call {link}.").format(call=call.index, link=links[0]) if links else None
+        return (
+            _("Call {call} is fed from a result of call {link}.").format(call=call.index, link=links[0])
+            if links
+            else None
+        )
 
     def _shapes(self, call: CallMaterial) -> Any:
         values = (self.script.material.values.get(digest) for digest in call.feeds.values())

@@ -128,9 +128,7 @@ class PrivateGraph:
         found = self._destroyers.get(variable.op)
         if found is None:
             with self.graph.as_default(), tf.name_scope("cachelab_restore"):
-                found = tf.raw_ops.DestroyResourceOp(
-                    resource=self.op(variable.op).outputs[0], ignore_lookup_error=True
-                )
+                found = tf.raw_ops.DestroyResourceOp(resource=self.op(variable.op).outputs[0], ignore_lookup_error=True)
             self._destroyers[variable.op] = found
         return found
 

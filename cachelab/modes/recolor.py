@@ -65,7 +65,10 @@ class Recolor:
             number = columns.setdefault(made, len(columns))
             calls.append(
                 dataclasses.replace(
-                    entry, index=call.index, repeat=1, columns=number,
+                    entry,
+                    index=call.index,
+                    repeat=1,
+                    columns=number,
                     trace="full" if call.index in self._by_call else "missing",
                 )  # fmt: skip
             )
@@ -88,7 +91,9 @@ class Recolor:
         self._fed = {tensor.rpartition(":")[0] for tensor in self.mode.fed(call)}
         vectorized = self.mode.vectorizes(call)
         self._lead = call == self.mode.together(call)[0] if vectorized else None
-        lists: dict[str, list[Any]] = {n: [] for n in ("status", "evidence", "seconds", "count", "witness", "cause", "into")}
+        lists: dict[str, list[Any]] = {
+            n: [] for n in ("status", "evidence", "seconds", "count", "witness", "cause", "into")
+        }
         for at, row in enumerate(old.op):
             name = graph.name[row]
             execution = ran.executed.get(name) if ran is not None else None

@@ -59,9 +59,7 @@ class Reader:
         self._readers: dict[Any, TraceReader] = {}
         self._numbers = itertools.count()
 
-    def read(
-        self, metadata: Any, names: Names | None, copies: Mapping[str, str], ran: Ran, session: int = 0
-    ) -> None:
+    def read(self, metadata: Any, names: Names | None, copies: Mapping[str, str], ran: Ran, session: int = 0) -> None:
         """Note in ``ran`` what a ``RunMetadata`` says.
 
         Parameters

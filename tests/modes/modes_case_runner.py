@@ -9,11 +9,14 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
 import time
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
+
+SECONDS = 240
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -73,12 +76,19 @@ def report(path, *, allow=True, repeats=1):
     return found
 
 
+def expire(*_arguments):
+    raise TimeoutError
+
+
 def main():
+    signal.signal(signal.SIGALRM, expire)
     for path in sys.argv[1:]:
+        signal.alarm(SECONDS)
         try:
             found = report(path)
-        except Exception:  # noqa: BLE001
+        except (Exception, TimeoutError):
             found = {"case": Path(path).stem, "crash": traceback.format_exc()}
+        signal.alarm(0)
         print(json.dumps(found), flush=True)
 
 

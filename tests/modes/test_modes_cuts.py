@@ -8,7 +8,7 @@ import tensorflow as tf
 from conftest import record
 from modes_programs import Program, control_flow, dropout, head_training, two_fetches
 
-import cachelab.modes as modes
+from cachelab import modes
 from cachelab.errors import NameNotFoundError, OptionError
 from cachelab.modes.bench import Bench
 from cachelab.modes.feed import Feed
@@ -45,7 +45,9 @@ def test_training_consumer_gets_the_whole_frontier():
         tf1.train.GradientDescentOptimizer(0.001).minimize(loss, var_list=[v], name="train")
         init = tf1.global_variables_initializer()
     data = np.random.RandomState(1).randn(30, 20)
-    program = Program(graph, init, [(["loss:0", "train"], {"x:0": data, "scale:0": float(k)}) for k in range(4)], optimizers=False)
+    program = Program(
+        graph, init, [(["loss:0", "train"], {"x:0": data, "scale:0": float(k)}) for k in range(4)], optimizers=False
+    )
     recording = record(program)
     mode, reason = plan(recording)
     assert reason is None
@@ -63,12 +65,16 @@ def test_named_cut_overrides_the_frontier():
 
 
 def test_unknown_tensor_suggests_the_right_one():
-    with pytest.raises(NameNotFoundError, match=r"No tensor `enc/Tan:0` in recording test. Did you mean `enc/Tanh:0`\?"):
+    with pytest.raises(
+        NameNotFoundError, match=r"No tensor `enc/Tan:0` in recording test. Did you mean `enc/Tanh:0`\?"
+    ):
         modes.replay(record(two_fetches()), "feed", cuts=["enc/Tan:0"])
 
 
 def test_operation_is_no_cut():
-    with pytest.raises(OptionError, match="`train` is an operation and has no value to keep. Name a tensor, such as `enc"):
+    with pytest.raises(
+        OptionError, match="`train` is an operation and has no value to keep. Name a tensor, such as `enc"
+    ):
         modes.replay(record(head_training()), "variable", cuts=["train"])
 
 

@@ -321,6 +321,8 @@ def test_store_evicts_what_saves_least_a_byte():
     assert one.get("k2", "t") == 2
 
 
-@pytest.mark.parametrize(("text", "size"), [("1GB", 10**9), ("64 MiB", 64 << 20), (7, 7), (None, None), ("1.5kb", 1500)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("1GB", 10**9), ("64 MiB", 64 << 20), (7, 7), (None, None), ("1.5kb", 1500)]
+)
 def test_budgets(text, size):
     assert parse_bytes(text) == size

@@ -6,7 +6,7 @@ import pytest
 from conftest import by_hand, record, same
 from modes_programs import PROGRAMS
 
-import cachelab.modes as modes
+from cachelab import modes
 from cachelab.model import MODES
 from cachelab.modes.bench import Bench
 
@@ -116,7 +116,9 @@ def test_partial_run_says_what_people_do_not_expect(recordings):
     assert "deprecated" in notes
     assert "`noise/RandomStandardNormal` is drawn once, at setup" in notes
     assert "At setup already ran: `noise/RandomStandardNormal`" in notes
-    assert "Call 0 ran ahead, for call 1" in notes.replace("Call 1 ran ahead, for call 2", "Call 0 ran ahead, for call 1")
+    assert "Call 0 ran ahead, for call 1" in notes.replace(
+        "Call 1 ran ahead, for call 2", "Call 0 ran ahead, for call 1"
+    )
     assert "ran 2 times in `run`, once in `partial_run`" in replay.reason
 
 

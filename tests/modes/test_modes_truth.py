@@ -11,7 +11,7 @@ import tensorflow as tf
 from conftest import freeze, record
 from modes_programs import Program, dropout, head_training, two_fetches
 
-import cachelab.modes as modes
+from cachelab import modes
 from cachelab.errors import CacheLabError
 from cachelab.material import ValueStore
 from cachelab.modes.bench import Bench
@@ -34,7 +34,11 @@ def test_users_graph_session_and_streams_stay_as_they_are():
         weights = session.run("W/Read/ReadVariableOp:0")
         for mode in ("run", "feed", "variable", "partial_run"):
             modes.replay(freeze(recorder), mode, repeats=1)
-        assert (graph.version, graph.as_graph_def().SerializeToString(deterministic=True), dict(graph._collections)) == before
+        assert (
+            graph.version,
+            graph.as_graph_def().SerializeToString(deterministic=True),
+            dict(graph._collections),
+        ) == before
         assert np.array_equal(session.run("W/Read/ReadVariableOp:0"), weights)
         second = session.run(*program.calls[0])
     with program.session() as session:  # the same stream, undisturbed
