@@ -110,15 +110,16 @@ def compare(recording: Any, modes: Sequence[str] | None = None, **options: Any) 
         bench = Bench(recording, **options)
     except NotApplicableError as error:
         return Comparison(tuple(refused(mode, str(error)) for mode in chosen), count)
-    replays = []
-    for mode in chosen:
+
+    def attempt(mode: str) -> Replay:
         try:
-            replays.append(bench.replay(mode, cuts))
+            return bench.replay(mode, cuts)
         except CancelledReplayError:
             raise
         except CacheLabError as error:  # of one mode: the others go on
-            replays.append(refused(mode, str(error)))
-    return Comparison(tuple(replays), count)
+            return refused(mode, str(error))
+
+    return Comparison(tuple(attempt(mode) for mode in chosen), count)
 
 
 def advise(recording: Any, memory_budget: int | None = None) -> list[Advice]:

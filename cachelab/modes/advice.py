@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import networkx
+import networkx as nx
 
 from cachelab.i18n import plural
 from cachelab.i18n import translate as _
@@ -121,7 +121,7 @@ def advise(
             reason=_keep_text(record, key, saved[key], op),
             code=text,
             measured_seconds=measured,
-        )  # fmt: skip
+        )
         for key, op in chosen.items()
     ]
     found.sort(key=lambda advice: -advice.saved_seconds)
@@ -190,7 +190,7 @@ def _choose(record: Record, graph: int, ops: dict[int, _Op], budget: int | None,
 
 def _cut(ops: dict[int, _Op], holdable: dict[int, bool], price: float) -> set[int]:
     """Return the rows on the saved side of the minimum cut that an op on the other side needs."""
-    flow = networkx.DiGraph()
+    flow = nx.DiGraph()
     flow.add_nodes_from(("saved", "runs"))
     for row, op in ops.items():
         flow.add_edge("saved", row, capacity=op.seconds)
@@ -204,7 +204,7 @@ def _cut(ops: dict[int, _Op], holdable: dict[int, bool], price: float) -> set[in
             flow.add_edge((row, "held"), user)
         if op.forced or len(users) < len(op.needed_by):
             flow.add_edge((row, "held"), "runs")
-    _value, (saved, _runs) = networkx.minimum_cut(flow, "saved", "runs")
+    _value, (saved, _runs) = nx.minimum_cut(flow, "saved", "runs")
     return {row for row in ops if row in saved and (row, "held") not in saved}
 
 
@@ -309,10 +309,13 @@ def _impossible(record: Record) -> list[Advice]:
             seconds, calls, _cause, _index = totals.get((entry.graph, row), (0.0, 0, -1, 0))
             cause = columns.cause[at][0] if columns.cause[at] else -1
             totals[entry.graph, row] = (
-                seconds + columns.seconds[at] * entry.repeat, calls + entry.repeat, cause, entry.index + entry.repeat - 1,
-            )  # fmt: skip
+                seconds + columns.seconds[at] * entry.repeat,
+                calls + entry.repeat,
+                cause,
+                entry.index + entry.repeat - 1,
+            )
     found, told = [], set()
-    for (graph, row), (seconds, calls, cause, index) in sorted(totals.items(), key=lambda item: -item[1][0]):
+    for (graph, row), (_seconds, calls, cause, index) in sorted(totals.items(), key=lambda item: -item[1][0]):
         if cause < 0 or calls < 2 or record.causes[cause].kind in {"first", "not_kept", "effect"}:  # noqa: PLR2004
             continue
         why = record.cause(cause, index)

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
     from cachelab.modes.outcome import Replay
 
+MILLISECOND = 1e-3
 RIGHT = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
 """Columns of numbers, set to the right."""
 
 
 def seconds_text(seconds: float) -> str:
     """Return a time with its unit: µs below 1 ms, ms below 1 s."""
-    if seconds < 1e-3:
+    if seconds < MILLISECOND:
         return f"{seconds * 1e6:.0f} µs"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
@@ -126,8 +127,8 @@ class Comparison:
             n=self.calls
         )
         return (
-            f'<table class="cachelab-comparison" style="font-variant-numeric:tabular-nums"><caption>{html.escape(caption)}'
-            f"</caption><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+            f'<table class="cachelab-comparison" style="font-variant-numeric:tabular-nums">'
+            f"<caption>{html.escape(caption)}</caption><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody></table>"
             + (f"<ul>{notes}</ul>" if notes else "")
         )
 

@@ -1,4 +1,4 @@
-"""Do two executions agree, and if not, does the graph give a reason?"""
+"""Whether two executions agree, and if not, whether the graph gives a reason."""
 
 from __future__ import annotations
 
@@ -77,8 +77,11 @@ def same(ours: Any, theirs: Any) -> Equality:
         return Equality("differs", float("inf"))
     if a.dtype == object or a.dtype.kind in "SU":
         return Equality("equal") if a.tolist() == b.tolist() else Equality("differs", float("inf"))
-    if a.tobytes() == b.tobytes():
-        return Equality("equal")
+    return Equality("equal") if a.tobytes() == b.tobytes() else _apart(a, b)
+
+
+def _apart(a: Any, b: Any) -> Equality:
+    """Compare two arrays of one dtype and shape that are not bitwise equal."""
     if a.dtype.kind in "biu":
         return Equality("differs", float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)))))
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
@@ -89,9 +92,9 @@ def same(ours: Any, theirs: Any) -> Equality:
     difference = float(np.max(np.abs(x - y)[finite], initial=0.0))
     scale = max(1.0, float(np.max(np.abs(x)[finite], initial=0.0)))
     limit = TOLERANCE.get(a.dtype.name, 1e-11) * scale
-    if difference == 0.0 and np.array_equal(x[~finite & ~np.isnan(x)], y[~finite & ~np.isnan(y)]):
-        return Equality("equal")  # zeros or NaNs of different sign
-    return Equality("close" if difference <= limit else "differs", difference)
+    infinite = np.isinf(x)
+    close = difference <= limit and np.array_equal(x[infinite], y[infinite])
+    return Equality("close" if close else "differs", difference if close or difference else float("inf"))
 
 
 def worst(equalities: Mapping[Any, Equality]) -> str:

@@ -130,7 +130,7 @@ class Facts:
                     elif not cell.local and not stepped:
                         total["streams"].add(cell.name)
             if row in flat.draws or kind in PYTHON or kind in OUTWARD:
-                total[self._draw(kind, flat.draws.get(row, "opaque"), stepped=stepped)].add(name)
+                total[self._draw(flat.draws.get(row, "opaque"), stepped=stepped)].add(name)
             if kind in PYTHON or (kind in OUTWARD and kind not in INSIDE):
                 total["outside"].add(name)
             if row in flat.effects and row not in flat.members:
@@ -138,7 +138,7 @@ class Facts:
         return Effects(**{field: frozenset(values) for field, values in total.items()})
 
     @staticmethod
-    def _draw(kind: str, drawn: str, *, stepped: bool) -> str:
+    def _draw(drawn: str, *, stepped: bool) -> str:
         if drawn == "iterator":
             return "iterators" if stepped else "opaque"
         return {"random": "random", "file": "files"}.get(drawn, "opaque")

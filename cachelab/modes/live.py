@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
@@ -18,13 +17,12 @@ from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
 from cachelab.modes.graphs import Facts
 from cachelab.modes.live_digests import Digests
-from cachelab.modes.live_holders import holder_of
+from cachelab.modes.live_holders import Wanted, holder_of
 from cachelab.modes.live_plan import LivePlan
 from cachelab.modes.live_store import CacheInfo, Store, parse_bytes
+from cachelab.modes.live_versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cachelab.modes.live_plan import Way
 
 LIVE_MODES = ("run", "memo", "feed", "variable", "handle")
@@ -104,12 +102,9 @@ class Session(tf.compat.v1.Session):
         self._graph_version = -1
         self._plans: dict[Any, LivePlan] = {}
         self._class_numbers: dict[Any, int] = {}
-        self._versions: dict[str, int] = {}
-        self._writing: dict[str, int] = {}
-        self._volatile: set[str] = set()
+        self._versions = Versions()
         self._seen: OrderedDict[Any, None] = OrderedDict()
         self._threads: set[int] = set()
-        self._everything = 0
 
     # -- what users ask ------------------------------------------------------------------------------------------
 
@@ -140,25 +135,25 @@ class Session(tf.compat.v1.Session):
         made = super()._make_callable_from_options(callable_options)
 
         def call(*arguments: Any, **options: Any) -> Any:
-            with self._writes_everything():
+            with self._versions.writing_anything():
                 return made(*arguments, **options)
 
         return call
 
     # -- every run -----------------------------------------------------------------------------------------------
 
-    def _do_run(
+    def _do_run(  # noqa: PLR0917 - TensorFlow's signature
         self, handle: Any, target_list: Any, fetch_list: Any, feed_dict: Any, options: Any, run_metadata: Any
     ) -> Any:
         _local.served = None
         if self._closed:
             return super()._do_run(handle, target_list, fetch_list, feed_dict, options, run_metadata)
         if handle is not None:
-            with self._writes(self._plan_of_handle(handle)):
+            with self._versions.writing(frozenset(self._versions.volatile)):
                 return super()._do_run(handle, target_list, fetch_list, feed_dict, options, run_metadata)
         plan = self._plan(target_list, fetch_list, feed_dict)
         if self.mode == "run" or not plan.classes:
-            with self._writes(plan.writes):
+            with self._versions.writing(plan.writes):
                 return super()._do_run(handle, target_list, fetch_list, feed_dict, options, run_metadata)
         return self._run_served(plan, (target_list, fetch_list, feed_dict, options, run_metadata))
 
@@ -173,14 +168,11 @@ class Session(tf.compat.v1.Session):
             )
             flat = facts.flat
             rows = (flat.index.get(name, -1) for name in closure)
-            self._volatile.update(flat.cells[cell].key for row in rows for cell in flat.writes.get(row, ()))
+            self._versions.volatile.update(flat.cells[cell].key for row in rows for cell in flat.writes.get(row, ()))
         return super().partial_run_setup(fetches, feeds)
 
-    def _plan_of_handle(self, _handle: Any) -> frozenset[str]:
-        return frozenset(self._volatile)
-
     def _run_served(self, plan: LivePlan, arguments: tuple[Any, ...]) -> Any:
-        target_list, fetch_list, feed_dict, options, run_metadata = arguments
+        target_list, fetch_list, feed_dict = arguments[:3]
         with self._lock:
             self._threads.add(threading.get_ident())
             keys = self._keys(plan, feed_dict)
@@ -193,7 +185,7 @@ class Session(tf.compat.v1.Session):
         if skipped:
             results = self._holder.results([values[tensor.name] for tensor in fetch_list])
         else:
-            results = self._execute(plan, way, values, keys, arguments)
+            results = self._execute(plan, way, (values, keys), arguments)
         with self._lock:
             for key in keys:
                 if key is not None:
@@ -203,9 +195,10 @@ class Session(tf.compat.v1.Session):
         return results
 
     def _execute(
-        self, plan: LivePlan, way: Way, values: dict[str, Any], keys: list[Any], arguments: tuple[Any, ...]
+        self, plan: LivePlan, way: Way, kept: tuple[dict[str, Any], list[Any]], arguments: tuple[Any, ...]
     ) -> list[Any]:
         """Run what is left of a call, and keep what is to be kept."""
+        values, keys = kept
         target_list, fetch_list, feed_dict, options, run_metadata = arguments
         base = super()._do_run
         known = {tensor.name for tensor in fetch_list}
@@ -218,8 +211,8 @@ class Session(tf.compat.v1.Session):
             with self._lock:
                 for name, _at in way.keep:
                     self._store.forget(name)
-        run = self._holder.prepare(plan, way, fetch_list, target_list, extra, values)
-        with self._writes(plan.writes):
+        run = self._holder.prepare(plan, way, Wanted(fetch_list, target_list, extra, values))
+        with self._versions.writing(plan.writes):
             if own is not None:
                 options, run_metadata = own.pointers
             try:
@@ -231,21 +224,19 @@ class Session(tf.compat.v1.Session):
         count = sum(tensor.name not in values for tensor in fetch_list)
         results = self._holder.finish(list(found[:count]), fetch_list, values)
         if way.keep:
-            kept = dict(zip([t.name for t in fetch_list], results, strict=True))
-            kept.update(zip(extra, found[count:], strict=False))
-            kept.update(dict.fromkeys(set(extra) - kept.keys()))
-            self._keep(plan, way, keys, kept, seconds, known)
+            got = dict(zip([t.name for t in fetch_list], results, strict=True))
+            got.update(zip(extra, found[count:], strict=False))
+            got.update(dict.fromkeys(set(extra) - got.keys()))
+            self._keep(plan, way, keys, (got, seconds), known)
         return results
 
-    def _keep(
-        self, plan: LivePlan, way: Way, keys: list[Any], kept: dict[str, Any], seconds: dict[str, float] | None,
-        known: set[str],
-    ) -> None:  # fmt: skip
+    def _keep(self, plan: LivePlan, way: Way, keys: list[Any], got: tuple[Any, Any], known: set[str]) -> None:
         """Keep what a run gave, unless a variable that it depends on was written meanwhile."""
+        kept, seconds = got
         with self._lock:
             for name, at in way.keep:
                 cells = plan.classes[at].cells
-                if keys[at] != self._key(plan, at, keys[at][2]) or any(self._writing.get(cell) for cell in cells):
+                if keys[at][1] != self._versions.of(cells) or not self._versions.settled(cells):
                     continue
                 value, size = self._holder.hold(name, kept[name], shared=name in known)
                 saved = self._saved(plan, name, seconds)
@@ -301,17 +292,11 @@ class Session(tf.compat.v1.Session):
         """Return the key of each class now, ``None`` where a variable of it is being written."""
         digests = {key.deref().name: self._digests.of(value) for key, value in feed_dict.items()}
         found: list[Any] = []
-        for at, group in enumerate(plan.classes):
-            if any(cell in self._volatile or self._writing.get(cell) for cell in group.cells):
-                found.append(None)
-            else:
-                found.append(self._key(plan, at, tuple([digests[name] for name in group.feeds])))
+        for group in plan.classes:
+            settled = self._versions.settled(group.cells)
+            feeds = tuple([digests[name] for name in group.feeds])
+            found.append((group.number, self._versions.of(group.cells), feeds) if settled else None)
         return found
-
-    def _key(self, plan: LivePlan, at: int, feeds: tuple[str, ...]) -> tuple[Any, ...]:
-        group = plan.classes[at]
-        versions = tuple([self._versions.get(cell, 0) for cell in group.cells])
-        return group.number, versions, feeds, self._everything if group.cells else 0
 
     def _way(self, plan: LivePlan, keys: list[Any]) -> Way:
         nothing: frozenset[str] = frozenset()
@@ -322,35 +307,6 @@ class Session(tf.compat.v1.Session):
         if risky and len(self._threads) > 1:  # another thread may write between the served read and ours
             way = plan.way(tuple([False] * len(keys)), tuple([nothing] * len(keys)))
         return way
-
-    # -- writes --------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writes(self, cells: frozenset[str]) -> Iterator[None]:
-        """Make every value that depends on a written variable another version, before and after the write."""
-        if not cells:
-            yield
-            return
-        with self._lock:
-            for cell in cells:
-                self._versions[cell] = self._versions.get(cell, 0) + 1
-                self._writing[cell] = self._writing.get(cell, 0) + 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                for cell in cells:
-                    self._versions[cell] += 1
-                    self._writing[cell] -= 1
-
-    @contextmanager
-    def _writes_everything(self) -> Iterator[None]:
-        """Like :meth:`_writes`, for a call of which nothing is known."""
-        self._everything += 1
-        try:
-            yield
-        finally:
-            self._everything += 1
 
 
 __all__ = ["LIVE_MODES", "CacheInfo", "Served", "Session", "served"]

@@ -31,6 +31,21 @@ class Issue:
     feeds: dict[Any, Any]
 
 
+@dataclass
+class Wanted:
+    """What a user's run asks for: tensors, ops, names of tensors to keep beside them, held values of those served."""
+
+    fetches: list[Any]
+    targets: list[Any]
+    extra: list[str]
+    values: dict[str, Any]
+
+    @property
+    def unserved(self) -> list[Any]:
+        """The tensors that are not served."""
+        return [tensor for tensor in self.fetches if tensor.name not in self.values]
+
+
 class Tracer:
     """Asks TensorFlow for op times of one run."""
 
@@ -68,16 +83,12 @@ class Arrays:
         """Return what measures the op times of one run."""
         return Tracer()
 
-    def prepare(
-        self, _plan: LivePlan, _way: Way, fetch_list: list[Any], target_list: list[Any], extra: list[str],
-        values: dict[str, Any],
-    ) -> Issue:  # fmt: skip
+    def prepare(self, _plan: LivePlan, _way: Way, wanted: Wanted) -> Issue:
         """Return what to run: fetches that are served are left out of TensorFlow's hands by :meth:`finish`."""
         graph = self.session.graph
-        fetches = [tensor for tensor in fetch_list if tensor.name not in values]
-        fetches += [graph.get_tensor_by_name(name) for name in extra]
-        feeds = {graph.get_tensor_by_name(name).ref(): value for name, value in values.items()}
-        return Issue(fetches, target_list, feeds)
+        fetches = [*wanted.unserved, *(graph.get_tensor_by_name(name) for name in wanted.extra)]
+        feeds = {graph.get_tensor_by_name(name).ref(): value for name, value in wanted.values.items()}
+        return Issue(fetches, wanted.targets, feeds)
 
     def finish(self, found: list[Any], fetch_list: list[Any], values: dict[str, Any]) -> list[Any]:
         """Return the user's results, copies in the place of kept values."""
@@ -92,7 +103,7 @@ class Arrays:
         """Return what to keep of a fetched value, and its bytes; a copy where the user has the array too."""
         kept = aligned(own(value) if shared else value)
         size = getattr(kept, "nbytes", None)
-        if size is None or getattr(kept, "dtype", None) == object:
+        if size is None or getattr(getattr(kept, "dtype", None), "hasobject", False):
             size = sum(len(item) for item in getattr(kept, "flat", [kept]))
         return kept, int(size)
 
@@ -108,16 +119,12 @@ class Handles(Arrays):
         self.note = _("`handle` adds one op a kept tensor to your graph.")
         self._makers: dict[str, Any] = {}
 
-    def prepare(
-        self, _plan: LivePlan, _way: Way, fetch_list: list[Any], target_list: list[Any], extra: list[str],
-        values: dict[str, Any],
-    ) -> Issue:  # fmt: skip
+    def prepare(self, _plan: LivePlan, _way: Way, wanted: Wanted) -> Issue:
         """Return what to run, with handles in place of values."""
         graph = self.session.graph
-        fetches = [tensor for tensor in fetch_list if tensor.name not in values]
-        fetches += [self._maker(name) for name in extra]
-        feeds = {graph.get_tensor_by_name(name).ref(): held.to_numpy_array() for name, held in values.items()}
-        return Issue(fetches, target_list, feeds)
+        fetches = [*wanted.unserved, *(self._maker(name) for name in wanted.extra)]
+        feeds = {graph.get_tensor_by_name(name).ref(): held.to_numpy_array() for name, held in wanted.values.items()}
+        return Issue(fetches, wanted.targets, feeds)
 
     def _maker(self, name: str) -> Any:
         found = self._makers.get(name)
@@ -171,22 +178,19 @@ class Variables(Arrays):
         self._stores: dict[str, VariableStore] = {}
         self._ways: dict[Any, Issue | None] = {}
 
-    def prepare(
-        self, plan: LivePlan, way: Way, fetch_list: list[Any], target_list: list[Any], extra: list[str],
-        values: dict[str, Any],
-    ) -> Issue:  # fmt: skip
+    def prepare(self, plan: LivePlan, way: Way, wanted: Wanted) -> Issue:
         """Return what to run: copies of consumers on the variables, and ops that fill them."""
         key = (plan.fetches, plan.targets, plan.feeds, way.serve, way.keep)
         if key not in self._ways:
-            self._ways[key] = self._build(plan, way, fetch_list, target_list)
+            self._ways[key] = self._build(plan, way, wanted)
         found = self._ways[key]
         if found is not None:
             return found
         graph = self.session.graph  # what uses the tensor can't be copied: read the variables and feed
-        feeds = {graph.get_tensor_by_name(name).ref(): self.session.run(store.read) for name, store in values.items()}
-        fetches = [tensor for tensor in fetch_list if tensor.name not in values]
+        read = self.session.run
+        feeds = {graph.get_tensor_by_name(name).ref(): read(store.read) for name, store in wanted.values.items()}
         fills = [self._store(name).write for name, _at in way.keep]
-        return Issue(fetches, [*target_list, *fills], feeds)
+        return Issue(wanted.unserved, [*wanted.targets, *fills], feeds)
 
     def _store(self, name: str) -> VariableStore:
         found = self._stores.get(name)
@@ -196,7 +200,7 @@ class Variables(Arrays):
             found = self._stores[name] = VariableStore(graph, tensor, duplicate=True)
         return found
 
-    def _build(self, plan: LivePlan, way: Way, fetch_list: list[Any], target_list: list[Any]) -> Issue | None:
+    def _build(self, plan: LivePlan, way: Way, wanted: Wanted) -> Issue | None:
         graph, facts = self.session.graph, plan.facts
         serve = tuple(name for name, _at in way.serve)
         replace = {name: self._store(name).read for name in serve}
@@ -208,9 +212,9 @@ class Variables(Arrays):
         def copied(name: str) -> str:
             return f"{prefix}/{name}" if name.rpartition(":")[0] in names and name not in plan.feeds else name
 
-        fetches = [graph.get_tensor_by_name(copied(t.name)) for t in fetch_list if t.name not in replace]
+        fetches = [graph.get_tensor_by_name(copied(tensor.name)) for tensor in wanted.unserved]
         targets = [
-            graph.get_operation_by_name(f"{prefix}/{o.name}" if o.name in names else o.name) for o in target_list
+            graph.get_operation_by_name(f"{prefix}/{o.name}" if o.name in names else o.name) for o in wanted.targets
         ]
         for name, _at in way.keep:
             store = self._store(name)

@@ -92,20 +92,18 @@ def verdict(mode: str, key: tuple[Any, ...], one: Equality) -> str:
         else _("call {call}, `{fetch}`").format(call=key[0], fetch=key[1])
     )
     if one.defect:
-        return (
-            _(
-                "`{mode}` differs in {where}, by {difference:.3g}, and the graph gives no reason: a defect of CacheLab. "
-                "Please export and report it. {text}"
-            )
-            .format(mode=mode, where=where, difference=one.difference, text=one.reason)
-            .strip()
-        )
+        text = _(
+            "`{mode}` differs in {where}, by {difference:.3g}, and the graph gives no reason: a defect of CacheLab. "
+            "Please export and report it."
+        ).format(mode=mode, where=where, difference=one.difference)
+        return f"{text} {one.reason}".strip()
     return _("{where} differs by {difference:.3g}: {reason}.").format(
         where=where, difference=one.difference, reason=one.reason
     )
 
 
 def excuse(one: Equality) -> str:
+    """Return why ``run`` need not give the recorded numbers."""
     return _("Not the recorded numbers: {reason}. Other modes are compared with this replay.").format(reason=one.reason)
 
 

@@ -97,9 +97,9 @@ class PartialRun(Grouped):
         found = self._wrapped.get((graph_id, target))
         if found is None:
             private = self.script.graph(call)
-            with private.graph.as_default(), tf.device(None), tf.name_scope("cachelab_done"):
-                with tf.control_dependencies([private.op(target)]):
-                    found = tf.identity(tf.constant(True))
+            after = private.graph.control_dependencies([private.op(target)])
+            with private.graph.as_default(), tf.device(None), tf.name_scope("cachelab_done"), after:
+                found = tf.identity(tf.constant(True))
             self._wrapped[graph_id, target] = found
         return found
 

@@ -17,6 +17,8 @@ from cachelab.modes.traces import Reader
 from cachelab.tf.effects import RANDOM
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from cachelab.material import GraphMaterial, Material, SessionMaterial, VariableMaterial
 
 tf1 = tf.compat.v1
@@ -190,7 +192,7 @@ class Sessions:
             self._open[session_id] = tf1.Session(graph=place.graph_of(session_id).graph, config=config)
         self.restore(fresh=True)
 
-    def __enter__(self) -> Sessions:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -48,10 +48,8 @@ class Recolor:
             for name, execution in run.executed.items():
                 owner = next((c for c in run.calls if name in self.mode.needed(c)), run.calls[0])
                 known = found[owner].executed
-                before = known.get(name)
-                if before is not None:
-                    execution = Execution(*(one + other for one, other in zip(before, execution, strict=True)))
-                known[name] = execution
+                before = known.get(name, Execution(0.0, 0, 0))
+                known[name] = Execution(*(one + other for one, other in zip(before, execution, strict=True)))
         return found
 
     def record(self) -> Record:
@@ -70,7 +68,7 @@ class Recolor:
                     repeat=1,
                     columns=number,
                     trace="full" if call.index in self._by_call else "missing",
-                )  # fmt: skip
+                )
             )
         return dataclasses.replace(
             original,

@@ -17,6 +17,8 @@ from cachelab.modes.traces import Ran, full_trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from typing_extensions import Self
+
     from cachelab.material import CallMaterial
     from cachelab.modes.place import Sessions
     from cachelab.modes.script import Script
@@ -227,7 +229,7 @@ class Clock:
         self.now = now
         self.seconds = 0.0
 
-    def __enter__(self) -> Clock:
+    def __enter__(self) -> Self:
         self._start = self.now()
         return self
 

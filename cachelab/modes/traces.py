@@ -120,7 +120,7 @@ class Reader:
         return self.facts.flat.index[name], int(output)
 
     def of_log(self, nodes: Iterable[tuple[str, str]], calls: tuple[int, ...]) -> Ran:
-        """Return what ran, from (node, op type) pairs of the executor's log; optimised nodes of another type don't count."""
+        """Return what ran, from (node, op type) pairs of the executor's log; nodes of another type don't count."""
         flat, ran = self.facts.flat, Ran(calls)
         for node, kind in nodes:
             name = LOWERED.sub(r"/\1", node)

@@ -73,7 +73,7 @@ def test_unknown_tensor_suggests_the_right_one():
 
 def test_operation_is_no_cut():
     with pytest.raises(
-        OptionError, match="`train` is an operation and has no value to keep. Name a tensor, such as `enc"
+        OptionError, match=r"`train` is an operation and has no value to keep. Name a tensor, such as `enc"
     ):
         modes.replay(record(head_training()), "variable", cuts=["train"])
 
