@@ -95,7 +95,7 @@ class Attempt:
             except (tf.errors.OpError, RuntimeError) as error:
                 failure = f"{type(error).__name__}: {error}"
                 missing = next((c.index for c in self.script.calls if c.index not in runner.results), 0)
-                runner.results.setdefault(missing, Failure(type(error).__name__, str(error)))
+                runner.results.setdefault(missing, Failure(type(error).__name__, failure))
             finals = judge_finals = sessions.variables() if not failure else {}
         fetches = judge.results(runner.results, results)
         return fetches, judge.variables(judge_finals, variables) if finals else {}, clock.seconds, failure

@@ -277,7 +277,6 @@ def per_example(mode: Any) -> str:
 
 
 def _mapped(call: CallMaterial, numbers: list[int], stacked: Sequence[str]) -> list[str]:
-    rest = [name for name in call.feeds if name not in stacked]
     return [
         f"calls = {spans(numbers)}",
         f"stack = {{name: np.stack([feeds[k][name] for k in calls]) for name in [{names(stacked)}]}}",
@@ -287,7 +286,7 @@ def _mapped(call: CallMaterial, numbers: list[int], stacked: Sequence[str]) -> l
         f"    one = lambda i: rebuild(at(i), [{names(call.fetches)}])",
         "    outputs = control_flow_ops.pfor(one, len(calls))",
         f"k = {call.index}",
-        f"values = sess.run(outputs, {{**{{rows[name]: stack[name] for name in rows}}, **{feed_dict(rest)}}})",
+        "values = sess.run(outputs, {**{rows[name]: stack[name] for name in rows}, **feeds[k]})",
         "for at, k in enumerate(calls):",
         "    results[k] = [value[at] for value in values]",
     ]

@@ -199,7 +199,7 @@ class Judge:
     def unseeded_writes(self) -> None:
         """Explain, before results are compared, what calls that write from random ops without a seed bring about."""
         for call in self.script.calls:
-            if self.script.effects(call).writes and (reason := self._unseeded(call.index, "")):
+            if self.script.effects(call).changed and (reason := self._unseeded(call.index, "")):
                 self._explained[call.index] = reason
                 self._excused.add(call.index)
 
@@ -217,13 +217,13 @@ class Judge:
     def _follows(self, call: int) -> str:
         """Return the earlier, explained difference that reaches this call through a variable or a linked feed."""
         material = self.script.calls[call]
-        reads = self.script.effects(material).reads
+        touched = self.script.effects(material).touched
         for earlier, reason in self._explained.items():
             if earlier >= call:
                 continue
             linked = any(link[0] == earlier for link in material.linked.values())
             wrote = any(
-                self.script.effects(self.script.calls[between]).writes & reads for between in range(earlier, call)
+                self.script.effects(self.script.calls[between]).changed & touched for between in range(earlier, call)
             )
             if linked or wrote:
                 if earlier in self._excused:

@@ -33,6 +33,7 @@ class Effects:
     ``reads`` and ``writes`` hold variables; ``random`` ops that draw; ``iterators`` ops that step an iterator;
     ``streams`` the queues, tables and other resources used; ``opaque`` ops of unknown effect; ``outside`` those
     that act outside TensorFlow; ``files`` those that read a file. ``acting`` are all whose effect has to happen.
+    ``touched`` and ``changed`` hold everything read or written, variable or not; ``steps`` (iterator, op) pairs.
     """
 
     reads: frozenset[str] = frozenset()
@@ -44,6 +45,9 @@ class Effects:
     outside: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
     acting: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+    steps: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def restless(self) -> frozenset[str]:
@@ -116,7 +120,7 @@ class Facts:
 
     def _sum(self, names: frozenset[str]) -> Effects:
         flat = self.flat
-        total: dict[str, set[str]] = {field.name: set() for field in fields(Effects)}
+        total: dict[str, set[Any]] = {field.name: set() for field in fields(Effects)}
         for name in names:
             row = flat.index.get(name)
             if row is None:
@@ -125,6 +129,10 @@ class Facts:
             stepped = kind.startswith("IteratorGetNext")
             for table, into in ((flat.reads, "reads"), (flat.writes, "writes"), (flat.aliases, "reads")):
                 for cell in (flat.cells[number] for number in table.get(row, ())):
+                    if not cell.local:
+                        total["touched"].add(cell.name)
+                        total["changed"].update([cell.name] if into == "writes" else [])
+                        total["steps"].update([(cell.name, name)] if stepped else [])
                     if cell.kind == "variable":
                         total[into].add(cell.name)
                     elif not cell.local and not stepped:

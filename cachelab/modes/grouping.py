@@ -68,7 +68,13 @@ def _effects_apart(script: Script, group: Sequence[CallMaterial], call: CallMate
             return _("`{op}` writes `{variable}` between calls {first} and {call}.").format(
                 op=_writer(script, writer, min(shared)), variable=min(shared), first=earlier.index, call=call.index
             )
-        streams = effects.streams & later.streams
+        steps = effects.steps | later.steps
+        for cell in sorted({cell for cell, _op in effects.steps} & {cell for cell, _op in later.steps}):
+            if len({op for iterator, op in steps if iterator == cell}) > 1:
+                return _("Calls {first} and {call} step `{iterator}` by different ops.").format(
+                    first=earlier.index, call=call.index, iterator=cell
+                )
+        streams = effects.streams & later.touched or later.streams & effects.touched
         if streams:
             return _("Calls {first} and {call} both use `{stream}`.").format(
                 first=earlier.index, call=call.index, stream=min(streams)

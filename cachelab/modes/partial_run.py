@@ -77,6 +77,7 @@ class PartialRun(Grouped):
             value.name
             for call in group
             for name in self.script.closure(call)
+            if name in facts.ops
             for value in facts.ops[name].inputs
             if value.name in every
         }

@@ -151,13 +151,12 @@ class PerExample(Mode):
 
     def _issue(self, runner: Runner, group: Sequence[CallMaterial], vectorized: Any) -> None:
         first, values = group[0], self.script.material.values
-        stacked = self.stacked[first.index]
         feed = {
             placeholder: np.stack([np.asarray(values.get(call.feeds[name])) for call in group])
             for name, placeholder in vectorized.inputs.items()
         }
-        rest = {name: values.get(digest) for name, digest in first.feeds.items() if name not in stacked}
-        feed.update(runner.feed(first.session, rest))
+        # The originals of the stacked feeds too: a control input may still wait for them.
+        feed.update(runner.feed(first.session, {name: values.get(digest) for name, digest in first.feeds.items()}))
         calls = tuple(call.index for call in group)
         results = runner.run(first.session, list(vectorized.outputs), feed, calls)
         for at, call in enumerate(group):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
@@ -71,6 +73,35 @@ def give_seeds(definition: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+def unseeded_datasets(definition: Any) -> dict[str, list[int]]:
+    """Return the shuffling datasets of a graph whose seeds are zero -> positions of the seeds among their inputs."""
+    zeros = {n.name for n in definition.node if n.op == "Const" and not _content(n).any()}
+    found = {}
+    for node in definition.node:
+        if node.op not in RANDOM or "Dataset" not in node.op:
+            continue
+        names = [argument.name for argument in op_def_registry.get(node.op).input_arg]
+        seeds = [at for at, name in enumerate(names) if name in {"seed", "seed2"}]
+        if seeds and all(node.input[at].removesuffix(":0") in zeros for at in seeds):
+            found[node.name] = seeds
+    return found
+
+
+def _content(node: Any) -> Any:
+    proto = node.attr["value"].tensor
+    return tf.make_ndarray(proto) if proto.dtype == tf.int64.as_datatype_enum else np.ones(1)
+
+
+def _seed_datasets(definition: Any, datasets: dict[str, list[int]]) -> None:
+    """Give shuffling datasets fixed seeds, in place; their seeds are inputs."""
+    for node in list(definition.node):
+        for at in datasets.get(node.name, ()):
+            seed = definition.node.add(name=f"cachelab_seed/{node.name}/{at}", op="Const")
+            seed.attr["dtype"].type = tf.int64.as_datatype_enum
+            seed.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(SEED + at, tf.int64))
+            node.input[at] = seed.name
+
+
 class PrivateGraph:
     """A private copy of one recorded graph.
 
@@ -90,6 +121,8 @@ class PrivateGraph:
         if remote:
             for node in [*definition.node, *(node for f in definition.library.function for node in f.node_def)]:
                 node.device = ""
+        shuffles = unseeded_datasets(definition)
+        _seed_datasets(definition, shuffles)
         unseeded = give_seeds(definition)
         self.graph = tf.Graph()
         self.graph.seed = material.seed
@@ -100,6 +133,7 @@ class PrivateGraph:
         self.unseeded = frozenset(
             name for name in self.facts.drawing() if name in unseeded or name.rpartition("/")[2] in unseeded
         )
+        self.unseeded |= shuffles.keys()
         self._setters: dict[str, tuple[Any, Any]] = {}
         self._destroyers: dict[str, Any] = {}
 

@@ -43,6 +43,8 @@ class Recolor:
         """Return call -> what became of its ops; what a shared run executed goes to the first call that needs it."""
         found: dict[int, Ran] = {}
         for run in ran:
+            if not (run.executed or run.fates):  # it failed: nothing is known
+                continue
             for call in run.calls:
                 found.setdefault(call, Ran((call,))).fates.update(run.fates)
             for name, execution in run.executed.items():

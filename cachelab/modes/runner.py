@@ -179,7 +179,7 @@ class Runner:
                 )  # fmt: skip
                 self.keep(call, dict(zip(call.fetches, values, strict=False)))
         except (tf.errors.OpError, RuntimeError, ValueError, TypeError) as error:
-            self.results[call.index] = Failure(type(error).__name__, str(error))
+            self.results[call.index] = Failure(type(error).__name__, gist(error))
 
     def _setup(self, call: CallMaterial) -> None:
         fetches = [*self.tensors(call.session, call.fetches), *self.targets(call.session, call.targets)]
@@ -196,6 +196,13 @@ class Runner:
         with deprecation.silence():
             values = self.sessions[call.session].partial_run(handle, fetches, feed)
         self.keep(call, dict(zip(call.fetches, values, strict=True)))
+
+
+def gist(error: BaseException) -> str:
+    """Return the line of an error that says most: TensorFlow's begin with where, not what."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    trivial = ("Graph execution error", "Detected at node", "Node:", "[[", "File ", "Original stack")
+    return next((line for line in lines if not line.startswith(trivial)), type(error).__name__)
 
 
 def own(value: Any) -> Any:

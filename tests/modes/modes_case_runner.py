@@ -45,6 +45,7 @@ def report(path, *, allow=True, repeats=1):
         recorder.stop()
     found = {"case": Path(path).stem, "ok": printed.getvalue().rstrip().endswith("OK"), "error": error}
     recording = SimpleNamespace(record=recorder.record(), material=recorder.material)
+    found["unknown"] = sum(columns.status.count("x") for columns in recording.record.columns)
     found["faults"], found["calls"] = recorder.faults, len(recording.material.calls)
     places = recorder._capture.graphs.values() if recorder._capture else ()
     before = [(place.graph.version, len(place.graph.get_operations())) for place in places]
