@@ -176,8 +176,8 @@ def _choose(record: Record, graph: int, ops: dict[int, _Op], budget: int | None,
     kept = _cut(ops, holdable, 0.0)
     if budget is None or sum(ops[row].bytes for row in kept) <= budget:
         return kept
+    wanted, kept = kept, set()
     low, high = 0.0, max(op.seconds for op in ops.values()) + 1e-9
-    kept = set()
     for _step in range(24):
         price = (low + high) / 2
         trial = _cut(ops, holdable, price)
@@ -185,6 +185,9 @@ def _choose(record: Record, graph: int, ops: dict[int, _Op], budget: int | None,
             kept, high = trial, price
         else:
             low = price
+    for row in sorted(wanted - kept, key=lambda row: -ops[row].seconds):  # what the relaxation left free
+        if ops[row].bytes + sum(ops[other].bytes for other in kept) <= budget:
+            kept.add(row)
     return kept
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import record
 from modes_programs import Program, control_flow, dropout, head_training, two_fetches
+from modes_tools import record
 
 from cachelab import modes
 from cachelab.errors import NameNotFoundError, OptionError

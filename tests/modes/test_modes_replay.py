@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import by_hand, record, same
 from modes_programs import PROGRAMS
+from modes_tools import by_hand, record, same
 
 from cachelab import modes
 from cachelab.model import MODES

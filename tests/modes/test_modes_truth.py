@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import freeze, record
 from modes_programs import Program, dropout, head_training, two_fetches
+from modes_tools import freeze, record
 
 from cachelab import modes
 from cachelab.errors import CacheLabError
