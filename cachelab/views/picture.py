@@ -84,7 +84,7 @@ def picked(record: Record, tally: Tally) -> tuple[int, int] | None:
 
 
 def _typical(entries: list[int], worth: Callable[[int], tuple[int, float, int, float, int]]) -> int:
-    """Return the earliest entry that has most of the redundancy of the most redundant one: the first repetition is clearest."""
+    """Return the earliest entry with most of what the most redundant one has: the first repetition is clearest."""
     best = max(entries, key=worth)
     served, seconds, count = worth(best)[:3]
     for entry in sorted(entries):

@@ -123,7 +123,7 @@ READS = [
 ]
 
 
-def encoder():  # noqa: C901 - the one long example
+def encoder():
     """The sketch's recording: frozen encoder, trained head; 4 training calls, then 2 loss calls."""
     b = Builder()
     for name in ("x", "idx", "y"):
