@@ -67,7 +67,8 @@ def pack(values: Sequence[Any], *, tables: bool = True) -> Packed:
 
 
 def _few_runs(values: list[Any]) -> bool:
-    return (1 + sum(map(ne, values, islice(values, 1, None)))) * _RUN_SHARE <= len(values)
+    changes = sum(map(ne, values, islice(values, 1, None)), start=1)
+    return bool(changes * _RUN_SHARE <= len(values))
 
 
 def _run_lengths(values: list[Any]) -> list[Any]:
