@@ -83,13 +83,13 @@ class Fates:
 
     def _belongs(self, row: int, name: str) -> bool:
         """Tell whether the optimised node ``name`` stands for an input of ``row``, or was made by the optimiser."""
-        from cachelab.tf.trace import LOWERED
+        from cachelab.tf.trace import original
 
         if name.startswith("_arg_"):
             stem = name[len("_arg_") :]
             feeds = self.plan.signature.feeds
             return any(stem.startswith(self.plan.flat.name[ref[0]] + "_") for ref in feeds)
-        other = self.plan.flat.index.get(LOWERED.sub(r"/\1", name))
+        other = self.plan.flat.index.get(original(name))
         if other is None or other not in self.plan.closure.data:
             return True  # a node that the optimiser or the lowering of control flow made
         number = self._numbers.get(other)
@@ -210,6 +210,10 @@ class Fates:
                         return consumer
                 elif consumer in missing:
                     pending.append(consumer)
+        for ref in self.plan.closure.data.get(row, ()):  # such as Square(Sub) that became SquaredDifference
+            node = self._graph.get(flat.name[ref[0]])
+            if ref[0] in ran and node is not None and node.type not in {flat.type[ref[0]], "Identity", "IdentityN"}:
+                return ref[0]
         return None
 
     def _inherit(self, fates: dict[int, tuple[str, int]], ran: set[int]) -> None:
