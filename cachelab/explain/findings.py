@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from cachelab.explain.history import History, Judged
-    from cachelab.explain.log import LoggedCall
+    from cachelab.explain.log import LoggedCall, Outcome
     from cachelab.explain.plan import Plan
 
 MOST = 20
@@ -98,8 +98,9 @@ def _built_twice(plans: Iterable[tuple[Plan, LoggedCall]], parts: Any) -> Iterat
         constant = plan.variant(None)
         for rows in groups.values():
             first, *others = sorted(rows)
-            new = [row for row in others if (flat.id, row) not in seen]
-            if not new or not constant.classes[constant.class_of[first]]:
+            ran = call.outcome
+            new = [row for row in others if (flat.id, row) not in seen and _counts(ran, row)]
+            if not new or not _counts(ran, first) or not constant.classes[constant.class_of[first]]:
                 continue
             if any(_between(plan, first, row) for row in new):
                 continue
@@ -110,6 +111,11 @@ def _built_twice(plans: Iterable[tuple[Plan, LoggedCall]], parts: Any) -> Iterat
                 "merged within one run, never across runs."
             ).format(names=_listed(names))
             yield Finding("built_twice", tuple(names), call.index, text)
+
+
+def _counts(outcome: Outcome | None, row: int) -> bool:
+    """Tell whether an op ran or was merged: one that was optimised away cost nothing twice."""
+    return outcome is None or row in outcome.ran or outcome.fates.get(row, ("",))[0] == "m"
 
 
 def _between(plan: Plan, first: int, other: int) -> bool:

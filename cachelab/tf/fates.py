@@ -83,13 +83,13 @@ class Fates:
 
     def _belongs(self, row: int, name: str) -> bool:
         """Tell whether the optimised node ``name`` stands for an input of ``row``, or was made by the optimiser."""
-        from cachelab.tf.trace import LOWERED
+        from cachelab.tf.trace import original
 
         if name.startswith("_arg_"):
             stem = name[len("_arg_") :]
             feeds = self.plan.signature.feeds
             return any(stem.startswith(self.plan.flat.name[ref[0]] + "_") for ref in feeds)
-        other = self.plan.flat.index.get(LOWERED.sub(r"/\1", name))
+        other = self.plan.flat.index.get(original(name))
         if other is None or other not in self.plan.closure.data:
             return True  # a node that the optimiser or the lowering of control flow made
         number = self._numbers.get(other)
@@ -137,7 +137,7 @@ class Fates:
         )
 
     def _hubs(self, ran: set[int], fates: dict[int, tuple[str, int]]) -> None:
-        """A call op ran if any op of its body did, or if it was inlined away and left only its value."""
+        """Count a call op as executed if any op of its body was; the body of a compiled call is fused into it."""
         flat = self.plan.flat
         for row in reversed(self.plan.closure.order):
             if row in flat.outputs and row not in ran and any(member in ran for member in flat.members[row]):
@@ -210,10 +210,14 @@ class Fates:
                         return consumer
                 elif consumer in missing:
                     pending.append(consumer)
+        for ref in self.plan.closure.data.get(row, ()):  # such as Square(Sub) that became SquaredDifference
+            node = self._graph.get(flat.name[ref[0]])
+            if ref[0] in ran and node is not None and node.type not in {flat.type[ref[0]], "Identity", "IdentityN"}:
+                return ref[0]
         return None
 
     def _inherit(self, fates: dict[int, tuple[str, int]], ran: set[int]) -> None:
-        """An op merged or fused into one that itself was merged goes where that one went."""
+        """Lead an op that went into another one to where that one went in turn."""
         for row, (letter, into) in fates.items():
             target, steps = into, 0
             while target >= 0 and target not in ran and target in fates and steps < SEARCH:
