@@ -37,9 +37,9 @@ _END, _MORE = _CHARS[:BASE], _CHARS[BASE : 2 * BASE]
 _END_CODES = np.frombuffer(_END.encode(), np.uint8)
 _MORE_CODES = np.frombuffer(_MORE.encode(), np.uint8)
 _POWERS = np.array([BASE**place for place in range(12)], np.int64)
-_VALUES = np.full(256, -1, np.int64)
+_VALUES: Any = np.full(256, -1, np.int64)
 _VALUES[_END_CODES] = _VALUES[_MORE_CODES] = np.arange(BASE)
-_FINAL = np.zeros(256, bool)
+_FINAL: Any = np.zeros(256, bool)
 _FINAL[_END_CODES] = True
 _LARGEST = 2**61
 _RUN_SHARE = 3
@@ -92,7 +92,7 @@ def digits(values: Sequence[int]) -> str:
     number = np.where(number >= 0, 2 * number, -2 * number - 1)
     lengths = 1 + np.searchsorted(_POWERS[1:], number, side="right")
     ends = np.cumsum(lengths)
-    written = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    written: Any = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     number, digit = np.divmod(number, BASE)
     written[ends - 1] = _END_CODES[digit]
     for place in range(1, int(lengths.max(initial=1))):
