@@ -99,7 +99,7 @@ def digits(values: Sequence[int]) -> str:
         longer = lengths > place
         number, digit = np.divmod(number, BASE)
         written[ends[longer] - 1 - place] = _MORE_CODES[digit[longer]]
-    return written.tobytes().decode("ascii")
+    return str(written.tobytes(), "ascii")
 
 
 def _undigits(text: str) -> list[int]:
