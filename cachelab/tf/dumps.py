@@ -68,4 +68,4 @@ class Dump:
 
 
 def _together(values: list[tuple[int, int, str]]) -> str:
-    return xxhash.xxh3_128(" ".join(value for _, _, value in sorted(values))).hexdigest()
+    return xxhash.xxh3_128(" ".join(value for _, _, value in sorted(values)).encode()).hexdigest()
