@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LABEL = re.compile(r"(\S+) = (\w+)\((.*)\)\s*$", re.DOTALL)
 REWRITTEN = re.compile(
-    r"^(?P<scope>.*/)?ArithmeticOptimizer/[A-Za-z]+_(?P<op>[^/]+)$|^(?P<root>.+)/unary_ops_composition$"
+    r"^(?P<scope>.*/)?ArithmeticOptimizer/[A-Za-z]+_(?:Leaf_\d+_)?(?P<op>[^/]+)$|^(?P<root>.+)/unary_ops_composition$"
 )
 """Names that the optimiser gives to a node which takes the place of an op: its name is in them."""
 
@@ -101,6 +101,11 @@ class TraceReader:
             )
         return self._derived
 
+    def inner_tensors(self) -> list[tuple[str, int]]:
+        """Return the first outputs of ops of function bodies, by their names in the optimised graph, once known."""
+        flat = self.plan.flat
+        return [(name, 0) for name in self._graph if original(name) != name and original(name) in flat.index]
+
     def _outcome(self, runs: dict[tuple[str, str], list[Run]]) -> Outcome:
         executed = frozenset(runs)
         outcome = self._outcomes.get(executed)
@@ -109,7 +114,8 @@ class TraceReader:
             for name, label in executed:
                 if original(name) not in graph or not self.has_graph:
                     graph[original(name)] = parse(label)
-            fates = Fates(self.plan, self._twins, graph, complete=self.has_graph)
+            rewritten = frozenset(original(name) for name in self._graph if REWRITTEN.match(name))
+            fates = Fates(self.plan, self._twins, graph, rewritten, complete=self.has_graph)
             for key in executed:
                 if key not in self._rows:
                     self._rows[key] = self._match(key, fates)
@@ -165,7 +171,7 @@ class TraceReader:
                 seconds[row] = seconds.get(row, 0.0) + sum(run.seconds for run in found) * share
                 start[row] = min(start.get(row, found[0].start), *(run.start for run in found))
                 device[row] = found[0].device
-                if original(key[0]) == flat.name[row] or key[0] in self._bare:
+                if "_Leaf_" not in key[0] and (original(key[0]) == flat.name[row] or key[0] in self._bare):
                     sizes[row] = sizes.get(row, 0) + max(1, round(sum(run.bytes for run in found) * share))
                     count[row] = count.get(row, 0) + max(1, round(len(found) * share))
                     shape[row] = found[-1].shapes
