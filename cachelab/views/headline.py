@@ -164,6 +164,25 @@ def origin(record: Record, tally: Tally) -> list[str]:
     return facts
 
 
+def time_note(record: Record, tally: Tally) -> str:
+    """Return what the op times are: sums, without bookkeeping, and in which calls they are not measured."""
+    said = _("op times are sums, not wall time; placeholders and reads are not counted")
+    ran = [call for call in record.calls if tally.table(call).figures.ran]
+    guessed = sum(call.repeat for call in ran if estimated(call))
+    if not ran or not guessed:
+        return said
+    if not tally.total.op_seconds:
+        return _("op times were not measured; placeholders and reads are not counted")
+    return _("{said}; in {n} of {all} calls (≈) they are estimated from traced ones").format(
+        said=said, n=guessed, all=sum(call.repeat for call in ran)
+    )
+
+
+def estimated(call: Call) -> bool:
+    """Return whether the op times of a call come from other calls, as it was not traced in full."""
+    return call.trace != "full"
+
+
 def fetch_names(call: Call, limit: int = 60) -> str:
     """Return the fetches as in code: ``loss``, or ``[loss, train_op]``."""
     names = [name.removesuffix(":0") for name in call.fetches]

@@ -140,7 +140,7 @@ def unfold(
     share: float,
     deeper: float = 1.0,
 ) -> None:
-    """Open the scopes that matter, the weightiest first, until about ``most`` nodes are visible.
+    """Open the scopes that matter, the weightiest and least deep first, until about ``most`` nodes are visible.
 
     A scope matters if it has at least ``share`` of the weight of the whole, ``deeper`` times as much with each level
     (up to :data:`_ENOUGH`). Fills in :attr:`Node.shown`.
@@ -158,7 +158,7 @@ def unfold(
     closed = opened(root, most, 0)
     budget = most - len(root.shown)
     while closed:
-        closed.sort(key=lambda found: found[0])
+        closed.sort(key=lambda found: found[0] / 2 ** found[1])
         _weight, depth, node = closed.pop()
         if min(cap, len(node.children)) - 1 <= budget:
             closed += opened(node, cap, depth)

@@ -116,6 +116,8 @@ def _graphs_with(record: Record, name: str) -> dict[int, str]:
     suffix = name[len(_op(name)) :] if name.startswith(_op(name)) else ""
     meant = _(" or ").join(f"`{op}{suffix}`" for op in close)
     todo = _("Did you mean {names}?").format(names=meant) if close else ""
+    if not any(graph.name for graph in record.graphs):
+        todo = _("This recording lists no ops at all; record with trace='auto'.")
     raise NameNotFoundError(asked, todo or _("`recording.calls[0].ops` lists the ops of call 0."))
 
 

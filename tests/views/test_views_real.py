@@ -98,7 +98,15 @@ def test_sums_agree_with_the_summary(record):
 
 def test_the_matrix_shows_the_statuses_of_the_record(record):
     page = Page(html.fragment(record))
-    letters = {"computed": "C", "recomputed": "R", "fed": "F", "fused": "U", "merged": "M", "folded": "K", "unknown": "X"}
+    letters = {
+        "computed": "C",
+        "recomputed": "R",
+        "fed": "F",
+        "fused": "U",
+        "merged": "M",
+        "folded": "K",
+        "unknown": "X",
+    }
     shown = page.row("Tanh") if any(row and row[0] == "Tanh" for row in page.rows) else None
     assert shown is not None
     for call in range(7):
