@@ -53,12 +53,14 @@ def fragment(record: Record) -> str:
     parts = [f'<section class="{ROOT}" aria-label="{said}"><style>{stylesheet()}</style>', _head(record, tally)]
     if record.calls:
         matrix = Matrix(record, tally)
-        wide = " wide" if len(matrix.slots) > DENSE else ""
+        listed = any(rows.any() for rows in tally.listed)
+        wide = " wide" if len(matrix.slots) > DENSE or not listed else ""
         title, note = _("Ops by call"), _("an unbroken source bar is an unchanged value")
+        ops = block(title, grid(matrix, tally), note) if listed else ""
         parts += [
             _figures(record, tally),
             _graph(record, tally),
-            f'<div class="two{wide}">{block(title, grid(matrix, tally), note)}<div class="side">',
+            f'<div class="two{wide}">{ops}<div class="side">',
             f"<div>{tables.calls(record, tally, matrix)}</div>",
             f"<div>{tables.causes(record, tally)}{tables.heaviest(record, tally)}",
             f"{tables.modes(record)}{tables.findings(record)}</div></div></div>",

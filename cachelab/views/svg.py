@@ -180,7 +180,9 @@ class Drawing:
             return _("served {size}").format(size=words.size(table.bytes[row])) if table.bytes[row] else _("served")
         if letter in _IDLE:
             return _(_IDLE[letter])
-        return words.seconds(view.seconds) if letter else ""
+        if not letter:
+            return ""
+        return words.seconds(view.seconds) if view.seconds else STATUSES[letter]  # a time of 0 was not measured
 
     def _mix(self, view: View) -> str:
         return ", ".join(f"{view.letters[q]} {words.LETTERS[q]}" for q in words.ORDER if view.letters[q])
@@ -239,11 +241,10 @@ class Drawing:
 
     def _scope_box(self, view: View) -> str:
         x, y, width, height = self.at[view.key]
-        note = words.seconds(view.seconds)
+        note = words.seconds(view.seconds) if view.seconds else ""
         if view.letters["r"]:
-            note = _("{n} of {all} recomputed, {time}").format(
-                n=view.letters["r"], all=sum(view.letters.values()), time=note
-            )
+            said = _("{n} of {all} recomputed").format(n=view.letters["r"], all=sum(view.letters.values()))
+            note = f"{said}, {note}" if note else said
         return (
             f'<rect class="box" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6"/>'
             f'<text class="bt" x="{x + 9:.1f}" y="{y + 14:.1f}">▾ {escape(self._label(view))}</text> '
@@ -316,7 +317,7 @@ class Drawing:
                 at += part
         title = f"{view.node.path}: {total} ops, {self._mix(view)}"
         sign = "▸ " if view.node.kind == "scope" else ""
-        time = "" if idle else words.seconds(view.seconds)
+        time = "" if idle or not view.seconds else words.seconds(view.seconds)
         return (
             f'<g class="n {"P" if idle else "C"}"><title>{escape(title)}</title>: '
             f'<rect class="shadow" x="{x + 3:.1f}" y="{y + 3:.1f}" width="{width:.1f}" height="{height}" rx="5"/>'
