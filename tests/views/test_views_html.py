@@ -242,7 +242,7 @@ def test_changing_loops_are_cut_in_the_middle():
 
 
 def test_large_graphs_stay_small_and_readable():
-    record = large(rows=55_000, calls=20)
+    record = large()
     markup = html.fragment(record)
     assert len(markup.encode()) < 300_000
     tally = Tally(record)

@@ -112,7 +112,7 @@ def test_recording_without_ops_says_so():
 
 
 def test_close_names_of_a_large_graph():
-    names = large(rows=20_000, calls=1).graphs[0].name
+    names = large().graphs[0].name
     wanted = names[12_345]
     assert close_names(wanted.replace("block", "blokc"), names)[0] == wanted
 
