@@ -185,6 +185,7 @@ def test_show_stops_quietly_when_its_reader_does(saved):
 def test_lab_hands_over_to_jupyterlab(tmp_path):
     stand_in = tmp_path / "jupyterlab"
     stand_in.mkdir()
+    (stand_in / "__init__.py").touch()
     (stand_in / "__main__.py").write_text("import os, sys\nprint(os.getcwd(), sys.argv[1:])\nsys.exit(7)")
     env = {**ENV, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     for given, passed in [([], [str(NOTEBOOKS / "00_start_here.ipynb")]), (["x.ipynb", "--port", "1"],) * 2]:
