@@ -38,11 +38,11 @@ class Program:
         self.batches = [np.full([64, 64], value, "float32") for value in (0.1, -0.2)]
 
     def calls(self):
-        """Fetch everything twice, write by each way, and fetch again; the batches change in place too."""
+        """Fetch everything several times, write by each way, and fetch again; the batches change in place too."""
         found = []
         for writer in self.writers:
-            for _time in range(2):
-                for batch in self.batches:
+            for batch in self.batches * 2:
+                for _time in range(2):
                     found += [self.session.run(fetch, {self.x: batch}) for fetch in self.fetches]
             self.batches[0] += 0.01
             found += [self.session.run(fetch, {self.x: self.batches[0]}) for fetch in self.fetches]
