@@ -22,13 +22,19 @@ from cachelab.tf.tracing import Tracing, wanted
 from cachelab.tf.values import digest, is_telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cachelab.explain.plan import Plan
+    from cachelab.tf.dumps import Dump
     from cachelab.tf.recorder import Recorder
 
 PENDING = 16 << 20
 """Bytes of traces kept unread; reading waits until then, or until the record is asked for."""
+
+REFUSED = re.compile(
+    "has already been f|Must run 'setup'|can't be computed from the feeds|was not specified in|requires empty"
+)
+"""What TensorFlow says when it refuses a piece of a partial run before anything ran."""
 
 CULPRIT = re.compile(r"\{\{node ([^}]+)\}\}")
 
@@ -61,6 +67,7 @@ class Event:
     linked: dict[str, tuple[int, str]] = field(default_factory=dict)
     unreadable: str = ""
     held: int = 0
+    values: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -183,9 +190,17 @@ class Capture:
         trace = wanted(self.recorder.trace, count, conditional=event.plan.conditional)
         reader = self._reader(event.plan, event.place)
         graph = not reader.has_graph and not event.place.shared
-        event.tracing = Tracing(options, metadata, trace=trace, graph=graph)
+        event.tracing = Tracing(options, metadata, trace=trace, graph=graph, dump=self._dump(event))
         event.trace = "full" if event.tracing.traced else "light"
         return event
+
+    def _dump(self, event: Event) -> Dump | None:
+        """Return a place for the values of a call, if they are wanted."""
+        if not self.recorder.values or event.place.shared or event.plan is None:
+            return None
+        from cachelab.tf.dumps import Dump
+
+        return Dump([*event.place.graph.tensors(event.plan), *self._reader(event.plan, event.place).inner_tensors()])
 
     def begin_setup(self, session: Any, arguments: tuple[Any, ...]) -> Event:
         """Note the start of the set-up of a partial run."""
@@ -218,13 +233,20 @@ class Capture:
             event.unreadable = "the handle was set up before the recording"
             return event
         event.held = sum(_array(value).nbytes for value in values.values())
-        handle.fed.update(event.feeds)
-        event.feeds = dict(handle.fed)
-        if handle.steps is not None:
-            refs = {place.graph.ref(tensor) for tensor in values}
-            fetched = {place.graph.ref(tensor)[0] for tensor in names[0]}
-            event.outcome = handle.steps.step(refs, fetched)
+        event.feeds = {**handle.fed, **event.feeds}
         return event
+
+    def _advance(self, event: Event) -> None:
+        """Note what a piece of a partial run made ready, now that it went well."""
+        handle, graph = event.handle, event.place.graph
+        assert handle is not None
+        handle.fed.update(event.feeds)
+        handle.fetches -= set(event.names[0])
+        if not handle.fetches:
+            handle.ended, handle.unfinished = event.ended, False
+        if handle.steps is not None:
+            refs = {graph.ref(tensor) for tensor in event.names[2]}
+            event.outcome = handle.steps.step(refs, {graph.ref(tensor)[0] for tensor in event.names[0]})
 
     def begin_callable(self, made: Any, arguments: tuple[Any, ...]) -> Event:
         """Note the start of a callable; one made before the recording hides what it runs."""
@@ -317,6 +339,8 @@ class Capture:
         finally:
             if tracing is not None:
                 tracing.close()
+                if tracing.dump is not None:
+                    tracing.dump.close()
             if event.ended is None:
                 event.ended = next(self._moments)
 
@@ -333,8 +357,8 @@ class Capture:
             rows = event.place.graph.flat.index
             culprit = next((rows[name] for name in match if name in rows), None)
             event.outcome = failed(event.plan, culprit)
-        if event.handle is not None:
-            event.handle.ended = event.ended = next(self._moments)
+        elif event.handle is not None and event.handle.steps is not None:
+            event.outcome = event.handle.steps.refused(hard=not REFUSED.search(event.failed))
 
     def _done(self, event: Event, result: Any) -> None:
         recorder = self.recorder
@@ -343,9 +367,7 @@ class Capture:
             if event.kind == "partial_run_setup":
                 self._handles[event.place.number, str(result)] = event.handle
                 return
-            event.handle.fetches -= set(event.names[0])
-            if not event.handle.fetches:
-                event.handle.ended, event.handle.unfinished = event.ended, False
+            self._advance(event)
         if recorder.trace != "off" and isinstance(result, list | tuple):
             digests = []
             for name, value in zip(event.names[0], result, strict=False):
@@ -359,6 +381,8 @@ class Capture:
         if event.tracing is not None and event.tracing.traced:
             event.metadata = event.tracing.result()
             self._pending += len(event.metadata)
+            if event.tracing.dump is not None and event.plan is not None:
+                event.values = event.tracing.dump.read(event.plan)
             if self._pending > PENDING:
                 self.read_traces()
 
@@ -445,6 +469,8 @@ class Capture:
             handle=None if event.handle is None else event.handle.number,
             trace=event.trace,
             results=event.results,
+            values=event.values,
+            optimized=optimized(place.config),
             fetches=event.names[0] + event.names[1],
             fed=event.names[2],
             graph=place.graph.number,
