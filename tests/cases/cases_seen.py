@@ -74,6 +74,10 @@ class Seen:
             assert (found.status, found.witness) == ("computed", None), found
             assert self.causes(call, op) == list(causes), found
 
+    def labels(self, call: int) -> dict[str, str]:
+        """Return the label of the version of each feed and variable of a call."""
+        return {self.record.sources[source].name: label for source, label in self.record.entry(call).versions}
+
     def findings(self, kind: str) -> list[Finding]:
         """Return the findings of a kind."""
         return [finding for finding in self.record.findings if finding.kind == kind]

@@ -81,7 +81,7 @@ def _child(request: dict[str, object]) -> None:
 
 
 def _serve() -> None:
-    import tensorflow  # noqa: F401, ICN001  what every script is about to import
+    import tensorflow  # noqa: ICN001  what every script is about to import
     import tensorflow.compat.v1  # noqa: F401
 
     for line in sys.stdin:

@@ -15,18 +15,16 @@ def test_case_31_only_ops_built_inside_a_branch_are_conditional(seen):
         (6, "cond_1/AssignAddVariableOp", "cond_1/AssignAddVariableOp_1"),
     )
     for first, then, otherwise in versions:  # control flow version 2, then 1
-        for call, taken, untaken in ((first, then, otherwise), (first + 1, then, otherwise), (first + 2, otherwise, then)):
+        for call, taken, untaken in (
+            (first, then, otherwise), (first + 1, then, otherwise), (first + 2, otherwise, then),
+        ):  # fmt: skip
             assert outer | {taken} <= case.ran(call)  # both outer writes happen whatever the predicate
             assert case.status(call, untaken) == "untaken"
             assert case.evidence(call, untaken) == "measured"
         # alpha was written by both calls; delta never, as its branch was not taken: the read has no such cause.
-        written = dict(_labels(case, first + 3))
-        assert {name: written[name] for name in ("al", "be", "ga", "de")} == {"al": "v4", "be": "v4", "ga": "v3", "de": "v2"}
+        written = case.labels(first + 3)
+        assert [written[name] for name in ("al", "be", "ga", "de")] == ["v4", "v4", "v3", "v2"]
     assert not case.findings("race")
-
-
-def _labels(case, call):
-    return [(case.record.sources[source].name, label) for source, label in case.record.entry(call).versions]
 
 
 def test_case_33_python_functions_outside_the_branches_run_for_both(seen):

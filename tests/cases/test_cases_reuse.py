@@ -44,13 +44,9 @@ def test_case_03_a_side_variable_is_refreshed_only_where_its_op_runs(seen):
         if read is not None:
             reads = case.of(read)
             assert reads == [1, 4, 6, 11, 13]
-        versions = [dict(_labels(case, first + k))["Variable_3"] for k in (1, 4, 6, 11, 13)]
-        assert versions[1] == versions[2] == versions[3]  # diff_var is kept, so 3 is the right answer after the increment
+        versions = [case.labels(first + k)["Variable_3"] for k in (1, 4, 6, 11, 13)]
+        assert versions[1] == versions[2] == versions[3]  # diff_var keeps 3, which is right after the increment
         assert len({versions[0], versions[1], versions[4]}) == 3
-
-
-def _labels(case, call):
-    return [(case.record.sources[source].name, label) for source, label in case.record.entry(call).versions]
 
 
 def test_case_04_runs_with_other_feeds_are_not_redundant(seen):

@@ -145,12 +145,8 @@ def test_case_78_a_training_run_writes_slots_and_counters_whatever_the_loss(seen
     # Learning rate 0 leaves w as it is, but the run wrote it, its slots and the counters: it can't be left out.
     assert case.of("Adam") == [8]
     assert all(case.status(8, op) == "computed" for op in writes)
-    before, after = (dict(_labels(case, call)) for call in (7, 9))
+    before, after = (case.labels(call) for call in (7, 9))
     assert all(before[name] != after[name] for names in writes.values() for name in names)
-
-
-def _labels(case, call):
-    return [(case.record.sources[source].name, label) for source, label in case.record.entry(call).versions]
 
 
 def test_case_27_gradients_of_an_equal_batch_are_redundant_and_their_accumulation_is_not(seen):
