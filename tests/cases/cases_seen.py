@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +24,7 @@ class Seen:
 
     def __init__(self, record: Record) -> None:
         self.record = record
+        self.probed: dict[str, Any] = {}
 
     @cached_property
     def calls(self) -> list[dict[str, OpExecution]]:

@@ -29,9 +29,13 @@ class Zygote:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
-    def run(self, command: list[str], *, recorded: bool, out: Path, err: Path) -> int:
-        """Run a command in a child and return its exit status."""
-        request = {"command": command, "recorded": recorded, "out": str(out), "err": str(err)}
+    def run(self, command: list[str], *, recorded: bool, out: Path, err: Path, probe: str = "") -> int:
+        """Run a command in a child and return its exit status.
+
+        ``probe`` names a function of ``cases_probes`` that is given the names of a script that was run plainly;
+        what it returns is written as JSON beside ``out``.
+        """
+        request = {"command": command, "recorded": recorded, "out": str(out), "err": str(err), "probe": probe}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -66,8 +70,13 @@ def _child(request: dict[str, object]) -> None:
             status = main(command)
         else:
             sys.argv = command
-            sys.path[0] = str(Path(command[0]).parent)
-            runpy.run_path(command[0], run_name="__main__")
+            sys.path.insert(0, str(Path(command[0]).parent))
+            names = runpy.run_path(command[0], run_name="__main__")
+            if request["probe"]:
+                import cases_probes
+
+                found = getattr(cases_probes, str(request["probe"]))(names)
+                Path(str(request["out"])).with_suffix(".probe").write_text(json.dumps(found))
             status = 0
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1

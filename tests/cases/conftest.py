@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,19 +55,22 @@ def seen(cases: Path, zygote: Zygote, tmp_path: Path) -> Callable[..., Seen]:
     """Return a function that runs a case both ways, checks its output and returns what was recorded."""
     from cases_seen import Seen
 
-    def run(number: str, normal: Callable[[str], str] = str) -> Seen:
+    def run(number: str, normal: Callable[[str], str] = str, probe: str = "") -> Seen:
         (script,) = cases.glob(f"{number}_*.py")
         output = {}
         for way in ("plain", "recorded"):
             out, err, saved = (tmp_path / f"{way}.{ending}" for ending in ("out", "err", "json"))
             options = ["run", "--json", str(saved)] if way == "recorded" else []
-            status = zygote.run([*options, str(script)], recorded=way == "recorded", out=out, err=err)
+            asked = probe if way == "plain" else ""
+            status = zygote.run([*options, str(script)], recorded=way == "recorded", out=out, err=err, probe=asked)
             assert status == 0, f"{way}: exit status {status}\n{out.read_text()}\n{err.read_text()[-3000:]}"
             output[way] = out.read_text()
         assert output["recorded"].splitlines()[-1] == "OK"
         assert normal(output["recorded"]) == normal(output["plain"])
         record = Seen(store.load(tmp_path / "recorded.json"))
         record.sound()
+        if probe:
+            record.probed = json.loads((tmp_path / "plain.probe").read_text())
         return record
 
     return run
