@@ -359,7 +359,10 @@ class Capture:
             rows = event.place.graph.flat.index
             culprit = next((rows[name] for name in match if name in rows), None)
             event.outcome = failed(event.plan, culprit)
-        elif event.handle is not None and event.handle.steps is not None:
+        elif event.kind == "partial_run_setup":
+            assert event.handle is not None
+            event.handle.ended, event.handle.unfinished = next(self._moments), False  # there is no handle
+        if event.handle is not None and event.handle.steps is not None:
             event.outcome = event.handle.steps.refused(hard=not REFUSED.search(event.failed))
 
     def _done(self, event: Event, result: Any) -> None:
