@@ -185,10 +185,18 @@ def _choose(record: Record, graph: int, ops: dict[int, _Op], budget: int | None,
             kept, high = trial, price
         else:
             low = price
-    for row in sorted(wanted - kept, key=lambda row: -ops[row].seconds):  # what the relaxation left free
-        if ops[row].bytes + sum(ops[other].bytes for other in kept) <= budget:
-            kept.add(row)
-    return kept
+    # What the relaxation left free is filled up; with few large tensors, the dearest ones alone may be better.
+    trials = [_filled(kept, wanted, ops, budget), _filled(set(), wanted, ops, budget)]
+    return max(trials, key=lambda rows: sum(ops[r].seconds for r in _covered(record, graph, list(rows)) if r in ops))
+
+
+def _filled(kept: set[int], wanted: set[int], ops: dict[int, _Op], budget: int) -> set[int]:
+    """Return ``kept`` with as many of ``wanted`` as fit the budget, the dearest first."""
+    found = set(kept)
+    for row in sorted(wanted - kept, key=lambda row: -ops[row].seconds):
+        if ops[row].bytes + sum(ops[other].bytes for other in found) <= budget:
+            found.add(row)
+    return found
 
 
 def _cut(ops: dict[int, _Op], holdable: dict[int, bool], price: float) -> set[int]:
