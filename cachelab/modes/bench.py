@@ -165,8 +165,6 @@ def not_reproduced(script: Script, equalities: Mapping[tuple[int, str], Equality
             return _("`{op}` began before the recording. Record from a new session.").format(op=stateful[0])
         if one.reason and not one.defect:
             return _("call {call}: {reason}.").format(call=index, reason=one.reason)
-        if effects.opaque or effects.outside:
-            return _("`{op}` need not give the same value twice.").format(op=min(effects.opaque | effects.outside))
         return (
             _("call {call}, `{fetch}` differs by {difference:.3g}. {reason}")
             .format(call=index, fetch=fetch, difference=one.difference, reason=one.reason)
