@@ -197,9 +197,12 @@ def _in_control_flow(graph: Any) -> set[str]:
     while changed:
         changed = False
         for operation in graph.get_operations():
-            if operation.name in found or operation.type in {"Merge", "Exit", "RefMerge", "RefExit"}:
+            if operation.name in found:
                 continue
-            inside = operation.type in SWITCHES or operation._control_flow_context is not None
+            repeats = any(tensor.op.type in {"Enter", "RefEnter", "NextIteration"} for tensor in operation.inputs)
+            inside = operation.type in SWITCHES or operation._control_flow_context is not None or repeats
+            if operation.type in {"Merge", "Exit", "RefMerge", "RefExit"} and not inside:
+                continue
             inside = inside or any(tensor.op.name in found for tensor in operation.inputs)
             if inside or any(control.name in found for control in operation.control_inputs):
                 found.add(operation.name)
