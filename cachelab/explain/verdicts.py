@@ -67,6 +67,8 @@ class Verdicts:
         self._text_index: dict[tuple[int, str], int] = {}
         self._patterns: dict[Any, int] = {}
         self._keep: list[Any] = []
+        self.witnessed: list[tuple[int, int, int]] = []
+        self.apart: list[tuple[int, int, int]] = []
 
     def cause(self, row: CauseRow) -> int:
         """Return the number of a cause."""
@@ -102,8 +104,10 @@ class Verdicts:
                 for found in entries
             )
 
-        others = sorted({other for found in call.last for _, other in found})
-        changed = tuple((index - other, self._reasons.changed(call, other)) for other in others)
+        changed = tuple(
+            tuple(self._reasons.changed(call, number, entry, other) for entry, other in found)
+            for number, found in enumerate(call.last)
+        )
         versions = [self._history.versions[number] for number in call.vector]
         slots = tuple((*self._reasons.writer(call, version), _state(version.value)) for version in versions)
         self._keep.append(call.outcome)  # its id stays in use
@@ -114,13 +118,15 @@ class Verdicts:
     def _build(self, call: Judged) -> Columns:
         verdicts: dict[int, tuple[str, int | None, tuple[int, ...]]] = {}
         for number, members in enumerate(call.variant.members):
-            memo: dict[int, tuple[int, ...]] = {}
+            memo: dict[tuple[int, int], tuple[int, ...]] = {}
             for row in members:
                 verdicts[row] = self._verdict(call, number, row, memo)
         order, table = call.variant.plan.shown, self._tables[call.variant.plan.flat.id]
         outcome, measured = call.outcome, call.call.measured
         rows = [row for row in order if row in verdicts and self._listed(call, row)]
         seconds, sizes, counts = [], [], []
+        if call.call.values:
+            self._compare_values(call, verdicts)
         for row in rows:
             ran = verdicts[row][0] in "cr"
             taken = self._measure(call, row, ran=ran)
@@ -145,6 +151,19 @@ class Verdicts:
             **extra,
         )
 
+    def _compare_values(self, call: Judged, verdicts: Mapping[int, tuple[str, int | None, tuple[int, ...]]]) -> None:
+        """Note which ops can be checked by value: (row, call, earlier call), recomputed or computed anew."""
+        index = call.call.index
+        for number, members in enumerate(call.variant.members):
+            for row in members:
+                letter, back, _causes = verdicts[row]
+                if letter == "r" and back is not None:
+                    self.witnessed.append((row, index, index - back))
+                elif letter == "c" and row not in call.variant.plan.flat.effects:
+                    last = _latest(call.last[number], row)
+                    if last is not None:
+                        self.apart.append((row, index, last[1]))
+
     @staticmethod
     def _listed(call: Judged, row: int) -> bool:
         """Tell whether a piece of a partial run lists a row: what ran in it, or was served to it."""
@@ -167,7 +186,7 @@ class Verdicts:
         return number
 
     def _verdict(
-        self, call: Judged, number: int, row: int, memo: dict[int, tuple[int, ...]]
+        self, call: Judged, number: int, row: int, memo: dict[tuple[int, int], tuple[int, ...]]
     ) -> tuple[str, int | None, tuple[int, ...]]:
         """Return (status letter, calls back to the witness, causes) of one op."""
         outcome, index = call.outcome, call.call.index
@@ -179,7 +198,7 @@ class Verdicts:
             return "c", None, (self.cause(cause),)
         witness = _latest(call.same[number], row)
         if witness is not None:
-            back = index - witness
+            back = index - witness[1]
             kept = CauseRow(
                 "not_kept", "", back, _("ran on the same values in call {call}; values live for one call only")
             )
@@ -187,10 +206,11 @@ class Verdicts:
         last = _latest(call.last[number], row)
         if last is None:
             return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier completed call ran this op"))),)
-        if last not in memo:
-            found = self._reasons.differing(call, number, last)
-            memo[last] = tuple(self.cause(cause) for cause in found)
-        listed = memo[last]
+        entry, earlier = last
+        if (earlier, entry.number) not in memo:
+            found = self._reasons.differing(call, number, entry, earlier)
+            memo[earlier, entry.number] = tuple(self.cause(cause) for cause in found)
+        listed = memo[earlier, entry.number]
         if call.call.shared and all(self.causes[cause].kind == "overlap" for cause in listed):
             return "x", None, listed
         return "c", None, listed
@@ -202,11 +222,11 @@ class Verdicts:
         return flat.cells[written[0]].name if written and row not in flat.draws else flat.name[row]
 
 
-def _latest(entries: tuple[tuple[Entry, int], ...], row: int) -> int | None:
-    """Return the latest call of ``entries`` in which ``row`` executed."""
+def _latest(entries: tuple[tuple[Entry, int], ...], row: int) -> tuple[Entry, int] | None:
+    """Return the latest of ``entries`` in which ``row`` executed, with its call."""
     for entry, call in entries:
         if row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number:
-            return call
+            return entry, call
     return None
 
 

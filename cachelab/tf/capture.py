@@ -22,9 +22,11 @@ from cachelab.tf.tracing import Tracing, wanted
 from cachelab.tf.values import digest, is_telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from cachelab.explain.log import Outcome
     from cachelab.explain.plan import Plan
+    from cachelab.tf.dumps import Dump
     from cachelab.tf.recorder import Recorder
 
 PENDING = 16 << 20
@@ -66,6 +68,7 @@ class Event:
     linked: dict[str, tuple[int, str]] = field(default_factory=dict)
     unreadable: str = ""
     held: int = 0
+    values: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -114,6 +117,7 @@ class Capture:
         self._counts: dict[tuple[int, bytes], int] = {}
         self._readers: dict[tuple[int, bytes], TraceReader] = {}
         self._results: dict[str, tuple[int, str]] = {}
+        self._outcomes: dict[Any, Outcome] = {}
         self._pending = 0
         self._finished = 0
         self._lock = threading.RLock()
@@ -188,9 +192,17 @@ class Capture:
         trace = wanted(self.recorder.trace, count, conditional=event.plan.conditional)
         reader = self._reader(event.plan, event.place)
         graph = not reader.has_graph and not event.place.shared
-        event.tracing = Tracing(options, metadata, trace=trace, graph=graph)
+        event.tracing = Tracing(options, metadata, trace=trace, graph=graph, dump=self._dump(event))
         event.trace = "full" if event.tracing.traced else "light"
         return event
+
+    def _dump(self, event: Event) -> Dump | None:
+        """Return a place for the values of a call, if they are wanted."""
+        if not self.recorder.values or event.place.shared or event.plan is None:
+            return None
+        from cachelab.tf.dumps import Dump
+
+        return Dump([*event.place.graph.tensors(event.plan), *self._reader(event.plan, event.place).inner_tensors()])
 
     def begin_setup(self, session: Any, arguments: tuple[Any, ...]) -> Event:
         """Note the start of the set-up of a partial run."""
@@ -329,6 +341,8 @@ class Capture:
         finally:
             if tracing is not None:
                 tracing.close()
+                if tracing.dump is not None:
+                    tracing.dump.close()
             if event.ended is None:
                 event.ended = next(self._moments)
 
@@ -345,7 +359,10 @@ class Capture:
             rows = event.place.graph.flat.index
             culprit = next((rows[name] for name in match if name in rows), None)
             event.outcome = failed(event.plan, culprit)
-        elif event.handle is not None and event.handle.steps is not None:
+        elif event.kind == "partial_run_setup":
+            assert event.handle is not None
+            event.handle.ended, event.handle.unfinished = next(self._moments), False  # there is no handle
+        if event.handle is not None and event.handle.steps is not None:
             event.outcome = event.handle.steps.refused(hard=not REFUSED.search(event.failed))
 
     def _done(self, event: Event, result: Any) -> None:
@@ -369,6 +386,8 @@ class Capture:
         if event.tracing is not None and event.tracing.traced:
             event.metadata = event.tracing.result()
             self._pending += len(event.metadata)
+            if event.tracing.dump is not None and event.plan is not None:
+                event.values = event.tracing.dump.read(event.plan)
             if self._pending > PENDING:
                 self.read_traces()
 
@@ -427,7 +446,16 @@ class Capture:
         outcome = event.outcome
         if plan is not None and outcome is None:
             reader = self._reader(plan, place)
-            outcome = event.outcome = reader.assumed() or derived(plan)
+            outcome = reader.assumed()
+            if outcome is None:
+                if plan.id not in self._outcomes:
+                    self._outcomes[plan.id] = derived(plan)
+                outcome = self._outcomes[plan.id]
+            event.outcome = outcome
+        elif plan is not None and (event.handle is not None or event.failed):
+            # Equal outcomes are one object, so that equal calls are seen to be equal.
+            key = (plan.id, outcome.ran, tuple(sorted(outcome.fates.items())), outcome.complete)
+            outcome = event.outcome = self._outcomes.setdefault(key, outcome)
         ended = now if event.ended is None else event.ended
         began = event.began
         if event.handle is not None:
@@ -455,6 +483,8 @@ class Capture:
             handle=None if event.handle is None else event.handle.number,
             trace=event.trace,
             results=event.results,
+            values=event.values,
+            optimized=optimized(place.config),
             fetches=event.names[0] + event.names[1],
             fed=event.names[2],
             graph=place.graph.number,
