@@ -54,13 +54,16 @@ class Entry:
         self.fast: Any = None
         self.calls = 0
 
+    def _losses(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+        return self.loss(*tf.nest.pack_sequence_as(self.structure, list(tensors)))
+
     def _studied(self) -> Problem:
         """Return the problem as found in a trace that is thrown away."""
         found: list[Problem] = []
 
         def look(*tensors: tf.Tensor) -> tf.Tensor:
-            losses = self.loss(*tf.nest.pack_sequence_as(self.structure, tensors))
-            found.append(study(losses, self.variables, tensors))
+            losses = self._losses(tensors)
+            found.append(study(losses, self.variables, tensors, rebuild=self._losses))
             return losses
 
         tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
@@ -68,8 +71,7 @@ class Entry:
 
     def _compile(self, *, xla: bool) -> Any:
         def work(max_norm: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
-            losses = self.loss(*tf.nest.pack_sequence_as(self.structure, tensors))
-            problem = study(losses, self.variables, tensors, xla=xla)
+            problem = study(self._losses(tensors), self.variables, tensors, xla=xla, rebuild=self._losses)
             return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float32), *self.specs]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from tensorflow.python.autograph.core import ag_ctx as control_status
+from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.errors import NotApplicableError, OptionError
@@ -68,11 +70,13 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
 
 
 def _eager(f: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
+    f = autograph.tf_convert(f, control_status.control_status_ctx())
+
     def work(x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         inner = tf.identity(x)
         return _in_graph(tf.convert_to_tensor(f(inner)), inner, weights)
 
-    return tf.function(work)(x, None if grad_ys is None else tf.convert_to_tensor(grad_ys))
+    return tf.function(work, autograph=False)(x, None if grad_ys is None else tf.convert_to_tensor(grad_ys))
 
 
 def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:

@@ -135,8 +135,7 @@ def _pack(flow: Flow, op: tf.Operation) -> list[State] | None:
 def _agrees(flow: Flow, tensor: tf.Tensor, layout: Layout | None, wanted: Layout) -> bool:
     """Return whether an operand of a join has its examples at the same place (a fixed one has none)."""
     if layout is None:
-        sizes = flow.shape(tensor)
-        return flow.batch is None and sizes is not None and flow.same(sizes[wanted.axis], wanted.size)
+        return flow.accepts(tensor, wanted.axis, wanted)
     return (layout.axis, layout.before, layout.after) == (wanted.axis, wanted.before, wanted.after)
 
 
@@ -156,9 +155,15 @@ def _concat(flow: Flow, op: tf.Operation) -> list[State] | None:
     *parts, where = op.inputs
     axis, rank, layouts = _integer(flow, where), op.outputs[0].shape.rank, flow.layouts(parts)
     found = [layout for layout in layouts if layout is not None]
-    if axis is None or rank is None or len(found) != len(parts) or len({layout.axis for layout in found}) > 1:
+    if axis is None or rank is None or len({layout.axis for layout in found}) > 1:
         return None
     axis, first = axis % rank, found[0]
+    if len(found) != len(parts):
+        alike = axis != first.axis and all(
+            flow.accepts(part, first.axis, first) for part, layout in zip(parts, layouts, strict=True) if layout is None
+        )
+        if not alike:
+            return None
     if axis == first.axis:
         # Several sets of the same examples, one after the other (siamese networks).
         if any(layout.after != first.after or not isinstance(layout.before, int) for layout in found):
