@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import tensorflow as tf
-from tensorflow.python.autograph.core import ag_ctx as control_status
-from tensorflow.python.autograph.impl import api as autograph
 
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
@@ -16,14 +13,22 @@ from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import solve
 from cachelab.tf.per_example.plans import Plan, make_plan
+from cachelab.tf.per_example.traces import Traces, converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_KEPT: Final = 64
-"""Traces kept, the least recently used one goes first."""
 _CALLS_BEFORE_XLA: Final = 3
-_NOT_FOR_XLA: Final = ("Conv", "DepthwiseConv", "MaxPool", "AvgPool", "While", "StatelessWhile", "PyFunc", "EagerPyFunc")
+_NOT_FOR_XLA: Final = (
+    "Conv",
+    "DepthwiseConv",
+    "MaxPool",
+    "AvgPool",
+    "While",
+    "StatelessWhile",
+    "PyFunc",
+    "EagerPyFunc",
+)
 """Beginnings of op types for which XLA was measured to lose on CPU (convolutions 2 to 4 times), or that it can't do."""
 _FAILURES: Final = (
     tf.errors.InvalidArgumentError,
@@ -37,11 +42,15 @@ class Entry:
     """One loss with its variables, inputs' specs and task, traced."""
 
     def __init__(
-        self, loss: Callable[..., Any], variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
+        self,
+        loss: Callable[..., Any],
+        variables: list[Any],
+        inputs: tuple[Any, ...],
+        task: str,
+        method: str,
+        jit: bool | str,
     ) -> None:
-        # Only the user's function goes through AutoGraph: tracing our own with it takes several times as long.
-        self.loss = autograph.tf_convert(loss, control_status.control_status_ctx())
-        self.original = loss  # the key that finds this trace again must stay alive
+        self.loss = converted(loss)
         self.variables, self.task, self.method = variables, task, method
         self.structure = inputs
         self.specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tf.nest.flatten(inputs)]
@@ -75,9 +84,7 @@ class Entry:
             return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float32), *self.specs]
-        return tf.function(
-            work, input_signature=signature, jit_compile=xla, autograph=False
-        ).get_concrete_function()
+        return tf.function(work, input_signature=signature, jit_compile=xla, autograph=False).get_concrete_function()
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""
@@ -95,7 +102,7 @@ class Entry:
         return self.plain(max_norm, *tensors)
 
 
-_entries: OrderedDict[Any, Entry] = OrderedDict()
+_entries = Traces()
 
 
 def suits_xla(problem: Problem) -> bool:
@@ -119,7 +126,9 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
     return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
 
 
-def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str) -> Entry:
+def entry_for(
+    loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
+) -> Entry:
     """Return the trace of a loss, made now or found again."""
     flat = tf.nest.flatten(inputs)
     if not flat or any(tensor.shape.rank == 0 for tensor in flat):
@@ -129,18 +138,8 @@ def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: st
         )
     specs = tuple((tensor.dtype, tuple(tensor.shape[1:])) for tensor in flat)
     shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs))
-    key = (loss, tuple(id(unwrapped(variable)) for variable in variables), specs, shape, task, method, jit)
-    try:
-        entry = _entries.get(key)
-    except TypeError:
-        key = (id(loss), *key[1:])
-        entry = _entries.get(key)
-    if entry is None:
-        entry = _entries[key] = Entry(loss, variables, inputs, task, method, jit)
-        while len(_entries) > _KEPT:
-            _entries.popitem(last=False)
-    _entries.move_to_end(key)
-    return entry
+    rest = (tuple(id(unwrapped(variable)) for variable in variables), specs, shape, task, method, jit)
+    return _entries.get(loss, rest, lambda: Entry(loss, variables, inputs, task, method, jit))
 
 
 def traced_plan(

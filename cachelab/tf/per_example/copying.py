@@ -177,14 +177,10 @@ def _new_list_like(op: tf.Operation) -> list[node_def_pb2.NodeDef]:
         )
     kind = data.shape_and_type[0].dtype
     shape = node_def_pb2.NodeDef(name=f"{op.name}/shape", op="TensorListElementShape", input=[source.name])
-    stack = node_def_pb2.NodeDef(
-        name=f"{op.name}/stack", op="TensorListStack", input=[source.name, f"{shape.name}:0"]
-    )
+    stack = node_def_pb2.NodeDef(name=f"{op.name}/stack", op="TensorListStack", input=[source.name, f"{shape.name}:0"])
     stack.attr["num_elements"].i = -1
     zeros = node_def_pb2.NodeDef(name=f"{op.name}/zeros", op="ZerosLike", input=[f"{stack.name}:0"])
-    made = node_def_pb2.NodeDef(
-        name=op.name, op="TensorListFromTensor", input=[f"{zeros.name}:0", f"{shape.name}:0"]
-    )
+    made = node_def_pb2.NodeDef(name=op.name, op="TensorListFromTensor", input=[f"{zeros.name}:0", f"{shape.name}:0"])
     zeros.attr["T"].type = kind
     for node in (stack, made):
         node.attr["element_dtype"].type = kind

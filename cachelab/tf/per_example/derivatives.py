@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from tensorflow.python.autograph.core import ag_ctx as control_status
-from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.errors import NotApplicableError, OptionError
@@ -15,6 +13,7 @@ from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the regist
 from cachelab.tf.per_example.copies import check_copyable
 from cachelab.tf.per_example.copying import copy_slice
 from cachelab.tf.per_example.flow import CoupledError, Flow, Layout
+from cachelab.tf.per_example.traces import Traces, converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,14 +68,23 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     return _in_graph(tf.convert_to_tensor(y(inner)), inner, grad_ys)
 
 
+_traces = Traces()
+
+
 def _eager(f: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
-    f = autograph.tf_convert(f, control_status.control_status_ctx())
+    weights = [] if grad_ys is None else [tf.convert_to_tensor(grad_ys)]
+    specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in (x, *weights)]
 
-    def work(x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        inner = tf.identity(x)
-        return _in_graph(tf.convert_to_tensor(f(inner)), inner, weights)
+    def trace() -> Any:
+        function = converted(f)
 
-    return tf.function(work, autograph=False)(x, None if grad_ys is None else tf.convert_to_tensor(grad_ys))
+        def work(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
+            inner = tf.identity(x)
+            return _in_graph(tf.convert_to_tensor(function(inner)), inner, weights[0] if weights else None)
+
+        return tf.function(work, autograph=False).get_concrete_function(*specs)
+
+    return _traces.get(f, tuple(specs), trace)(x, *weights)
 
 
 def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
