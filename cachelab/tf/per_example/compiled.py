@@ -11,7 +11,7 @@ from cachelab.i18n import translate as _
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
-from cachelab.tf.per_example.methods import solve
+from cachelab.tf.per_example.methods import as_number, solve
 from cachelab.tf.per_example.plans import Plan, make_plan
 from cachelab.tf.per_example.traces import Traces, converted
 
@@ -83,7 +83,7 @@ class Entry:
             problem = study(self._losses(tensors), self.variables, tensors, xla=xla, rebuild=self._losses)
             return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
 
-        signature = [tf.TensorSpec([], tf.float32), *self.specs]
+        signature = [tf.TensorSpec([], tf.float64), *self.specs]
         return tf.function(work, input_signature=signature, jit_compile=xla, autograph=False).get_concrete_function()
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
@@ -171,7 +171,7 @@ def run_eagerly(
             _("All inputs have the examples on their first axis."),
         )
     (count,) = counts
-    limit = tf.constant(0.0) if max_norm is None else tf.cast(max_norm, tf.float32)
+    limit = as_number(0.0 if max_norm is None else max_norm, tf.float64)
     size = chunk_for(entry.problem, task, memory_budget) if chunk_size == "auto" else chunk_size
     if size is None or size >= count:
         return list(entry(tensors, limit))

@@ -110,7 +110,7 @@ def copy_slice(
     for op in moving:
         for tensor in op.inputs:
             if tensor.ref() in mapping:
-                outside[tensor.name] = mapping[tensor.ref()]
+                outside[tensor.name] = here(mapping[tensor.ref()])
             elif tensor.op not in inside:
                 outside[tensor.name] = here(tensor)
         if for_pfor and op.type == "ZerosLike" and op.inputs[0].dtype is tf.variant:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cachelab.i18n import translate as _
-from cachelab.tf.per_example.extents import divide, mentions_examples
+from cachelab.tf.per_example.extents import divide, mentions_examples, product
 from cachelab.tf.per_example.flow import FIXED, SIZE, Layout, M, layout_rule
 from cachelab.tf.per_example.layout_tools import creates
 
-if TYPE_CHECKING:
-    import tensorflow as tf
+import tensorflow as tf
 
+if TYPE_CHECKING:
     from cachelab.tf.per_example.flow import Flow, State
 
 
@@ -275,7 +275,8 @@ def _gather(flow: Flow, op: tf.Operation) -> list[State] | None:
     axis = _integer(flow, op.inputs[2]) if op.type == "GatherV2" else 0
     batch_dims = op.get_attr("batch_dims") if op.type != "Gather" else 0
     one, other = flow.layout(parameters), flow.layout(indices)
-    rank, index_rank = parameters.shape.rank, indices.shape.rank
+    rank = None if parameters.dtype is tf.resource else parameters.shape.rank
+    index_rank = indices.shape.rank
     if axis is None or index_rank is None or (rank is None and one is not None):
         return None
     axis = axis % rank if rank is not None else axis
@@ -343,3 +344,14 @@ def _reverse_sequence(flow: Flow, op: tf.Operation) -> list[State] | None:
     ):
         return None
     return [one] if other is not None or op.get_attr("batch_dim") != one.axis else None
+
+
+@layout_rule("SpaceToBatchND", "BatchToSpaceND")
+def _blocks(flow: Flow, op: tf.Operation) -> list[State] | None:
+    """Follow the examples through the way in which dilated convolutions are computed on CPU."""
+    layout, sizes = flow.layout(op.inputs[0]), flow.value(op.inputs[1])
+    if layout is None or sizes is None or layout.axis != 0:
+        return None
+    blocks = product(int(size) for size in sizes)
+    before = layout.before * blocks if op.type == "SpaceToBatchND" else divide(layout.before, blocks)
+    return None if before is None else [Layout(0, before, layout.after)]
