@@ -1,0 +1,188 @@
+/** The matrix: sources, then scopes and ops, against calls; coloured by status, walked with grid keys. */
+
+import type { App, Key, Panel } from "./app.ts";
+import { h, prose, redraw } from "./dom.ts";
+import { why } from "./explain.ts";
+import { type Group, mix } from "./hierarchy.ts";
+import { executed, MIX_ORDER, RECOMPUTED, STATUSES } from "./statuses.ts";
+import { count, shorten, t, timeColumn } from "./strings.ts";
+import { sourceRows } from "./sources.ts";
+import { swatch } from "./widgets.ts";
+
+const ROWS = 120;
+const CALLS = 120;
+
+export class MatrixPanel implements Panel {
+  readonly element = h("div", { class: "mxp" });
+  private readonly app: App;
+  private limit = ROWS;
+
+  constructor(app: App) {
+    this.app = app;
+    this.element.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  update(changed: ReadonlySet<Key>): void {
+    const seen: Key[] = ["mode", "entry", "selected", "open", "tab", "results", "graph", "predict"];
+    if (this.app.state.tab !== "matrix" || !seen.some((key) => changed.has(key))) return;
+    this.draw();
+  }
+
+  private draw(): void {
+    const { app } = this;
+    const execution = app.execution();
+    const { entry } = app.state;
+    const first = Math.max(0, Math.min(entry - CALLS / 2, execution.calls.length - CALLS));
+    const entries = execution.calls.map((_, e) => e).slice(first, first + CALLS).filter((e) => execution.calls[e].graph === app.state.graph);
+    const size = entries.length > 60 ? "tiny" : entries.length > 16 ? "dense" : "";
+    const groups: { group: Group; depth: number }[] = [];
+    const walk = (group: Group, depth: number): void => {
+      for (const child of group.children) {
+        groups.push({ group: child, depth });
+        if (app.state.open.has(child.id) && child.arranged) walk(child, depth + 1);
+      }
+    };
+    walk(app.tree().root, 0);
+    const shown = groups.slice(0, this.limit);
+    const status = entries.map((e) => execution.status(e));
+    const seconds = entries.map((e) => execution.seconds(e));
+    const hidden = app.hidden();
+    const head = h(
+      "tr",
+      {},
+      h("th", { scope: "col" }, t("sources, then ops")),
+      entries.map((e) => h("th", { scope: "col", class: `c${e === entry ? " on" : ""}`, title: t("call {call}", { call: execution.label(e) }) }, size === "tiny" && e !== entry && e % 10 ? "" : execution.label(e))),
+      h("th", { class: "r", scope: "col" }, t("op time")),
+      h("th", { class: "r", scope: "col" }, t("redundant")),
+      h("th", { class: "cause", scope: "col" }, t("why, in call {call}", { call: execution.label(entry) })),
+    );
+    const rows = shown.map(({ group, depth }, index) =>
+      this.row(group, depth, entries, status, seconds, index, hidden),
+    );
+    redraw(
+      this.element,
+      first > 0 || entries.length < execution.calls.length ? h("p", { class: "q s0" }, t("{n} of {all} entries of the log, around the current one.", { n: entries.length, all: execution.calls.length })) : null,
+      h("table", { class: `mx ${size}`, role: "grid", "aria-label": t("Ops by call"), "aria-readonly": "true" }, h("thead", {}, head), h("tbody", {}, sourceRows(app, execution, entries), rows)),
+      groups.length > this.limit &&
+        h("button", { class: "btn", type: "button", "data-key": "more-rows", onclick: () => ((this.limit += 2 * ROWS), this.draw()) }, t("{n} more rows", { n: count(groups.length - this.limit) })),
+    );
+    if (!this.element.querySelector('[tabindex="0"][data-cell]')) this.element.querySelector("[data-cell]")?.setAttribute("tabindex", "0");
+  }
+
+  private row(
+    group: Group,
+    depth: number,
+    entries: readonly number[],
+    status: readonly Uint8Array[],
+    seconds: readonly ((row: number) => number)[],
+    index: number,
+    hidden: boolean,
+  ): HTMLElement {
+    const { app } = this;
+    const { entry, selected } = app.state;
+    const execution = app.execution();
+    const op = group.kind === "op";
+    const open = !op && app.state.open.has(group.id);
+    let total = 0;
+    let redundant = 0;
+    const cells = entries.map((e, c) => {
+      const times = execution.calls[e].repeat ?? 1;
+      for (const row of group.rows) {
+        const index = status[c][row];
+        if (!executed(index)) continue;
+        const spent = seconds[c](row) * times;
+        total += spent;
+        if (index === RECOMPUTED) redundant += spent;
+      }
+      const current = e === entry ? " on" : "";
+      const shade = hidden && e >= entry;
+      const content = shade ? h("span", { class: "st Q" }, "?") : op ? swatch(status[c][group.row], `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(group, status[c]);
+      return h(
+        "td",
+        {
+          class: `c${current}`, role: "gridcell", "data-cell": `${index},${c}`, "data-key": `cell-${group.id}-${e}`,
+          tabindex: e === entry && (group.id === selected?.id || (!selected && index === 0)) ? 0 : -1, "data-entry": e, "data-group": group.id,
+          onclick: () => this.pick(group, e),
+        },
+        content,
+      );
+    });
+    const label = op ? group.label : `${open ? "▾" : "▸"} ${group.label}`;
+    return h(
+      "tr",
+      { class: `${op ? "op" : "sc"}${group.id === selected?.id ? " sel" : ""}` },
+      h(
+        "th",
+        { scope: "row", class: "m" },
+        h(
+          "button",
+          {
+            type: "button", style: `padding-left:${depth * 12}px`, "data-key": `row-${group.id}`, title: op ? app.graph().name[group.row] : group.id,
+            "aria-expanded": op ? null : String(open), tabindex: -1,
+            onclick: () => (op ? app.choose(group) : app.toggle(group)),
+          },
+          shorten(label, 34),
+          op ? null : h("span", { class: "q s0" }, ` ${count(group.rows.length)}`),
+        ),
+      ),
+      cells,
+      h("td", { class: "r" }, total ? timeColumn(total) : "–"),
+      h("td", { class: "r" }, redundant && !hidden ? timeColumn(redundant) : h("span", { class: "q" }, "–")),
+      h("td", { class: "cause" }, hidden ? "" : prose(this.why(group, open))),
+    );
+  }
+
+  private mix(group: Group, status: Uint8Array): HTMLElement {
+    const counts = mix(group, status, this.app.graph().bookkeeping);
+    const total = counts.reduce((sum, n) => sum + n, 0);
+    return h(
+      "div",
+      { class: "mix", role: "img", "aria-label": MIX_ORDER.filter((i) => counts[i]).map((i) => `${counts[i]} ${t(STATUSES[i].name)}`).join(", ") },
+      MIX_ORDER.filter((i) => counts[i]).slice(0, 3).map((i) =>
+        h("span", { class: `st ${STATUSES[i].letter}`, style: `flex:${counts[i]}`, title: t("{n} of {all} {status}", { n: counts[i], all: total, status: t(STATUSES[i].name) }) }, STATUSES[i].letter),
+      ),
+    );
+  }
+
+  private why(group: Group, open: boolean): string {
+    const { entry } = this.app.state;
+    const execution = this.app.execution();
+    if (group.kind === "op") return why(execution, entry, group.row);
+    if (open || group.rows.length > 2000) return "";
+    const tally = new Map<string, number>();
+    for (const row of group.rows) {
+      const text = why(execution, entry, row);
+      tally.set(text, (tally.get(text) ?? 0) + 1);
+    }
+    const [best, n] = [...tally].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];
+    return tally.size > 1 ? t("{n} of {all}: {text}", { n, all: group.rows.length, text: best }) : best;
+  }
+
+  private pick(group: Group, entry: number): void {
+    const id = group.kind === "op" ? { row: group.row, id: group.id } : { row: -1, id: group.id };
+    this.app.set({ selected: id, entry });
+  }
+
+  private onKey(event: KeyboardEvent): void {
+    const cell = (event.target as HTMLElement).closest<HTMLElement>("[data-cell]");
+    if (!cell) return;
+    const [r, c] = (cell.dataset.cell as string).split(",").map(Number);
+    const moves: Record<string, [number, number]> = { ArrowRight: [r, c + 1], ArrowLeft: [r, c - 1], ArrowUp: [r - 1, c], ArrowDown: [r + 1, c], Home: [r, 0], End: [r, 1e9] };
+    const group = this.app.tree().byId.get(cell.dataset.group as string);
+    if (event.key in moves) {
+      const [nr, nc] = moves[event.key];
+      const last = this.element.querySelectorAll(`[data-cell^="${r},"]`).length - 1;
+      const next = this.element.querySelector<HTMLElement>(`[data-cell="${nr},${Math.min(nc, last)}"]`);
+      if (next) {
+        cell.tabIndex = -1;
+        next.tabIndex = 0;
+        next.focus();
+      }
+    } else if ((event.key === "Enter" || event.key === " ") && group) {
+      if (group.kind !== "op") this.app.toggle(group);
+      this.pick(group, Number(cell.dataset.entry));
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
