@@ -35,6 +35,11 @@ export function mount(place: HTMLElement, text: string, host: Host | null = null
   return { explorer, stop };
 }
 
+/** The same for gzipped JSON in base64. */
+export async function mountPacked(place: HTMLElement, data: string): Promise<Mounted> {
+  return mount(place, await readBytes(Uint8Array.from(atob(data), (one) => one.charCodeAt(0))));
+}
+
 /** In an exported page the module was read from its own address; elsewhere the source is not at hand. */
 function ownSource(): string {
   const prefix = "data:text/javascript;base64,";

@@ -67,6 +67,7 @@ export interface App {
   statuses(): Uint8Array;
   /** Statuses are hidden: the learner is predicting. */
   hidden(): boolean;
+  askAdvice(): void;
   result(mode: string): RawMode | undefined;
   select(row: number): void;
   choose(group: Group): void;

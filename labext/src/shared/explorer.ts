@@ -3,7 +3,7 @@
 import { type App, type Host, type Key, modeName, type Panel, type State } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { exportMenu } from "./exports.ts";
-import { parseReplay, type RawMode, type RawReplay } from "./format.ts";
+import { parseReplay, type RawMode, type RawRecording, type RawReplay } from "./format.ts";
 import type { Graph } from "./graph.ts";
 import { GraphPanel } from "./graphview.ts";
 import { arrange, buildTree, type Group, path, reveal, type Tree } from "./hierarchy.ts";
@@ -36,6 +36,7 @@ export class Explorer implements App {
   private readonly tabBodies: Map<string, Panel>;
   private readonly find: HTMLElement;
   private sequence = 0;
+  private asked = false;
 
   constructor(recording: Recording, host: Host | null, bundle: () => string) {
     this.recording = recording;
@@ -160,6 +161,13 @@ export class Explorer implements App {
     return this.state.predict !== null && !this.state.predict.revealed;
   }
 
+  /** Ask once what is worth keeping, when somebody looks at an op. */
+  askAdvice(): void {
+    if (this.asked || !this.host || this.recording.raw.advice) return;
+    this.asked = true;
+    this.host.send({ type: "advise", id: ++this.sequence });
+  }
+
   result(mode: string): RawMode | undefined {
     return this.recording.results.get(mode);
   }
@@ -227,12 +235,22 @@ export class Explorer implements App {
 
   cancel(): void {
     const { pending } = this.state;
-    if (pending) this.host?.send({ type: "cancel", id: pending.id });
+    if (!pending) return;
+    this.host?.send({ type: "cancel", id: pending.id });
+    if (pending.state === "running") return;
+    // The kernel gets both messages one after the other when it is free again; what it says then is not waited for.
+    const text = t("Cancelled before it began.");
+    this.set({ pending: null, notice: { text, bad: false } });
+    this.announce(text);
   }
 
   /** A message of the kernel. */
   receive(message: Record<string, unknown>): void {
     const { pending } = this.state;
+    if (message.type === "advice") {
+      this.recording.raw.advice = message.advice as RawRecording["advice"];
+      return this.set({}, ["results"]);
+    }
     if (!pending || message.id !== pending.id) return;
     if (message.type === "accepted") this.set({ pending: { ...pending, state: "running" } });
     else if (message.type === "progress")

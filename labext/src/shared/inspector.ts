@@ -45,8 +45,11 @@ export class InspectorPanel implements Panel {
     if (cell.count > 1) kv.push([t("ran"), [t("{n} times in this call", { n: count(cell.count) })]]);
     if (cell.device) kv.push([t("device"), [cell.device]]);
     if (line) kv.push([t("written at"), [h("code", {}, line.where), h("br"), h("code", { class: "q" }, line.text)]]);
-    const advice = app.recording.raw.advice?.find((one) => one.cut.split(":")[0] === name);
-    kv.push([t("advice"), advice ? prose(advice.text) : [t("none")]]);
+    app.askAdvice();
+    const known = app.recording.raw.advice;
+    const advice = known?.find((one) => one.cut.split(":")[0] === name);
+    kv.push([t("evidence"), [t("m measured, d derived, a assumed")]]);
+    if (known) kv.push([t("advice"), advice ? prose(advice.text) : [t("none")]]);
     redraw(
       this.element,
       h("h3", {}, h("span", { class: "m name" }, name), h("span", {}, graph.type[row])),
@@ -95,7 +98,7 @@ export class InspectorPanel implements Panel {
         "tbody",
         {},
         line(modeName(mode), (i) => swatch(cells[i].status), false),
-        line(t("evidence"), (i) => t(cells[i].evidence).slice(0, 4)),
+        line(t("evidence"), (i) => h("abbr", { title: t(cells[i].evidence) }, cells[i].evidence.charAt(0))),
         line("ms", (i) => ms(cells[i].status, cells[i].seconds)),
         mode !== "run" &&
           line(t("in run"), (i) => {

@@ -80,7 +80,7 @@ export class Layout {
   private readonly faces = new Map<string, Face>();
   private serial = 0;
 
-  constructor(tree: Tree, fetched: ReadonlySet<number>, maxWidth = 1150) {
+  constructor(tree: Tree, fetched: ReadonlySet<number>, maxWidth = 1300) {
     this.tree = tree;
     this.fetched = fetched;
     this.maxWidth = maxWidth;
@@ -262,7 +262,7 @@ export class Layout {
     const text = op ? 34 + face.label.length * 7 : 34 + face.label.length * 6.9;
     const h = op ? NODE_H : SCOPE_H;
     const port = [{ y: face.chipH + h / 2, far: false }];
-    return { w: Math.ceil(Math.max(op ? 92 : 112, text, chipsW)), h: h + face.chipH, ins: port, outs: port, back };
+    return { w: Math.ceil(Math.max(116, text, chipsW)), h: h + face.chipH, ins: port, outs: port, back };
   }
 
   private place(box: Box, open: ReadonlySet<string>, x: number, y: number, mirror: boolean, picture: Picture, width: number): void {

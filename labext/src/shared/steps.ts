@@ -29,9 +29,7 @@ export class StepsPanel implements Panel {
       this.calls,
       this.say,
       this.figures,
-      button(t("fit"), t("Fit the graph"), () => graph.fit(), "fit"),
-      button("+", t("Zoom in"), () => graph.zoom(1.25), "in"),
-      button("−", t("Zoom out"), () => graph.zoom(0.8), "out"),
+      h("span", { class: "zoom" }, button(t("fit"), t("Fit the graph"), () => graph.fit(), "fit"), button("+", t("Zoom in"), () => graph.zoom(1.25), "in"), button("−", t("Zoom out"), () => graph.zoom(0.8), "out")),
     );
     this.calls.addEventListener("keydown", (event) => {
       const all = [...this.calls.querySelectorAll<HTMLElement>("[data-entry]")];

@@ -3,7 +3,7 @@
 import type { Drawn } from "./nodes.ts";
 import type { Item, Segment } from "./layout.ts";
 
-const MIN_READABLE = 0.62;
+const MIN_READABLE = 0.72;
 const MANY = 700;
 
 interface Bounded {
