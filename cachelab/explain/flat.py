@@ -60,6 +60,8 @@ class FlatGraph:
     effects
         Rows with an effect that has to happen in every call: writes to cells that outlive the call, draws,
         prints, Python code.
+    seeded
+        Rows that draw from a stream with a fixed seed.
     aliases
         Row -> cells whose buffer its outputs share (ref variables): consumers see later writes.
     outputs
@@ -90,6 +92,7 @@ class FlatGraph:
     writes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     draws: dict[int, str] = field(default_factory=dict)
     effects: set[int] = field(default_factory=set)
+    seeded: set[int] = field(default_factory=set)
     aliases: dict[int, tuple[int, ...]] = field(default_factory=dict)
     outputs: dict[int, tuple[Ref, ...]] = field(default_factory=dict)
     body: dict[int, tuple[int, ...]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ import numpy as np
 from cachelab.explain.plan import LAST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cachelab.explain.log import LoggedCall, Outcome
     from cachelab.explain.plan import Plan
@@ -106,9 +106,13 @@ class History:
         self._variants: dict[int, dict[tuple[int, int], Variant]] = {}
         self._vectors: dict[int, tuple[int, ...]] = {}
 
-    def judge(self, calls: Sequence[LoggedCall]) -> list[Judged | None]:
-        """Return the verdicts' raw material for each call; ``None`` for calls without a plan."""
-        judged: list[Judged | None] = [None] * len(calls)
+    def judge(self, calls: Sequence[LoggedCall], judged: list[Judged | None], settle: Callable[[Judged], None]) -> None:
+        """Work through the log; fill ``judged`` by call number and pass each call to ``settle`` as it begins.
+
+        What ``settle`` does not take from :attr:`Judged.same` and :attr:`Judged.last` is dropped, as these are
+        large. Calls without a plan stay ``None``; one whose ops are hidden may have written anything.
+        """
+        judged.extend([None] * (len(calls) - len(judged)))
         neighbours = _overlapping(calls)
         moments = [(call.began, 1, i) for i, call in enumerate(calls)]
         moments += [(call.ended, 0, i) for i, call in enumerate(calls)]
@@ -116,12 +120,14 @@ class History:
         for _, begins, i in sorted(moments):
             call = calls[i]
             if call.plan is None:
-                continue
-            if begins:
-                judged[i] = self._begin(call, [calls[j] for j in neighbours.get(i, ())], handles)
+                if call.opaque and not begins:
+                    self._epoch[call.scope] = Version(("variable", call.scope, ""), ("hidden", call.index), call.index)
+            elif begins:
+                found = judged[i] = self._begin(call, [calls[j] for j in neighbours.get(i, ())], handles)
+                settle(found)
+                found.same = found.last = ()
             else:
                 self._end(call, judged[i])
-        return judged
 
     # --- versions -------------------------------------------------------------------------------------------------
 

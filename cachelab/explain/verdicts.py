@@ -10,6 +10,8 @@ from cachelab.i18n import translate as _
 from cachelab.model import CauseRow, Columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cachelab.explain.history import Entry, History, Judged
     from cachelab.explain.log import Measured
     from cachelab.explain.plan import Plan
@@ -42,9 +44,18 @@ class Estimates:
 
 
 class Verdicts:
-    """Builds and interns columns; calls with the same pattern of verdicts share one set."""
+    """Builds and interns columns; calls with the same pattern of verdicts share one set.
 
-    def __init__(self, history: History, judged: list[Judged | None]) -> None:
+    Parameters
+    ----------
+    history, judged
+        The history and its judgements so far, by call.
+    tables
+        Graph -> row of the flat graph -> row of the table that users see.
+    """
+
+    def __init__(self, history: History, judged: list[Judged | None], tables: Mapping[int, Mapping[int, int]]) -> None:
+        self._tables = tables
         self.columns: list[Columns] = []
         self.causes: list[CauseRow] = []
         self.shapes: list[str] = []
@@ -94,10 +105,7 @@ class Verdicts:
         others = sorted({other for found in call.last for _, other in found})
         changed = tuple((index - other, self._reasons.changed(call, other)) for other in others)
         versions = [self._history.versions[number] for number in call.vector]
-        slots = tuple(
-            (*self._reasons.writer(call, version), _state(version.value))
-            for version in versions
-        )
+        slots = tuple((*self._reasons.writer(call, version), _state(version.value)) for version in versions)
         self._keep.append(call.outcome)  # its id stays in use
         return (call.variant.id, id(call.outcome), relative(call.same), relative(call.last), changed, slots)
 
@@ -109,7 +117,7 @@ class Verdicts:
             memo: dict[int, tuple[int, ...]] = {}
             for row in members:
                 verdicts[row] = self._verdict(call, number, row, memo)
-        order = call.variant.plan.shown
+        order, table = call.variant.plan.shown, self._tables[call.variant.plan.flat.id]
         outcome, measured = call.outcome, call.call.measured
         rows = [row for row in order if row in verdicts and self._listed(call, row)]
         seconds, sizes, counts = [], [], []
@@ -125,7 +133,7 @@ class Verdicts:
             extra["shape"] = tuple(self._text(0, self.shapes, measured.shape.get(row)) for row in rows)
             extra["device"] = tuple(self._text(1, self.devices, measured.device.get(row)) for row in rows)
         return Columns(
-            op=tuple(rows),
+            op=tuple(table[row] for row in rows),
             status="".join(verdicts[row][0] for row in rows),
             evidence="".join(outcome.evidence.get(row, outcome.default) for row in rows),
             seconds=tuple(seconds),
@@ -133,7 +141,7 @@ class Verdicts:
             count=tuple(counts),
             witness=tuple(verdicts[row][1] for row in rows),
             cause=tuple(verdicts[row][2] for row in rows),
-            into=tuple(outcome.fates[row][1] if row in outcome.fates else -1 for row in rows),
+            into=tuple(table.get(outcome.fates[row][1], -1) if row in outcome.fates else -1 for row in rows),
             **extra,
         )
 

@@ -142,7 +142,7 @@ class Effects:
     reads_only: bool
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def effects_of(op_type: str) -> Effects:
     """Return what ops of a type do besides computing; an unregistered or unlisted stateful type is opaque."""
     reads_only = op_type in READS
@@ -182,7 +182,7 @@ class Argument:
     ref: bool
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _fixed_arguments(op_type: str) -> tuple[Argument, ...] | None:
     definition = op_def_registry.get(op_type)
     if definition is None or any(a.number_attr or a.type_list_attr or a.type_attr for a in definition.input_arg):
@@ -205,7 +205,7 @@ def arguments(node: Any) -> tuple[Argument, ...]:
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _single_outputs(op_type: str) -> tuple[str, ...] | None:
     definition = op_def_registry.get(op_type)
     if definition is None or any(a.number_attr or a.type_list_attr for a in definition.output_arg):

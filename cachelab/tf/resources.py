@@ -60,7 +60,7 @@ class Resources:
         if not makes or (takes and not local):
             return
         if takes:  # a gradient TensorArray: one an origin and a source
-            origin = self.cells((self.flat.inputs[row][0]))
+            origin = self.cells(self.flat.inputs[row][0])
             key = f"gradient/{sorted(origin)}/{node.attr['source'].s!r}"
         elif local:
             key = f"local/{self.flat.name[row]}"
@@ -104,9 +104,7 @@ class Resources:
                 pending.append(inputs[0])
             elif kind == "IdentityN":
                 pending.append(inputs[ref[1]])
-            elif kind == "RefSelect":
-                pending.extend(inputs[1:])
-            elif kind == "_Select":
+            elif kind == "RefSelect" or kind == "_Select":
                 pending.extend(inputs[1:])
             elif kind == "_LoopVar":
                 pending.extend(inputs[:2])
@@ -149,6 +147,8 @@ class Resources:
                 table.pop(row, None)
         if draws and not (draws == "effect" and all(flat.cells[cell].local for cell in writes)):
             flat.draws[row] = draws
+            if node.attr["seed"].i or node.attr["seed2"].i:
+                flat.seeded.add(row)
         outlives = any(not flat.cells[cell].local for cell in writes)
         if effect or outlives or draws in {"random", "iterator", "opaque", "effect"}:
             flat.effects.add(row)

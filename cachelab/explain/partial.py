@@ -1,0 +1,109 @@
+"""What runs when in a partial run, as far as the graph tells: everything that waits for no feed runs at set-up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cachelab.explain.log import Outcome
+
+if TYPE_CHECKING:
+    from cachelab.explain.flat import Ref
+    from cachelab.explain.plan import Plan
+
+
+def derived(plan: Plan) -> Outcome:
+    """Return what ran in a call without a trace: the whole closure, but where branches and loops decide."""
+    flat = plan.flat
+    fates: dict[int, tuple[str, int]] = dict.fromkeys(plan.fed_only, ("d", -1))
+    fates.update({ref[0]: ("d", -1) for ref in plan.closure.fed_reached if flat.type[ref[0]].startswith("Placeholder")})
+    ran = set(plan.shown) - fates.keys()
+    unsure = uncertain(plan) & ran
+    fates.update(dict.fromkeys(unsure, ("x", -1)))
+    return Outcome(frozenset(ran - unsure), fates, "d", dict.fromkeys(unsure, "a"), complete=not plan.conditional)
+
+
+def uncertain(plan: Plan) -> set[int]:
+    """Return the rows that may not run, or any number of times, depending on values."""
+    flat = plan.flat
+    rows = set(plan.dead) | set(plan.loops)
+    for hub in plan.closure.order:
+        for body in flat.branches.get(hub, ()):
+            rows |= body
+    return rows
+
+
+def needed_feeds(plan: Plan) -> dict[int, int]:
+    """Return row -> bit set of the fed tensors (in sorted order) that have to be there before it can run."""
+    bit = {ref: 1 << number for number, ref in enumerate(sorted(plan.closure.fed_reached))}
+    masks: dict[int, int] = {}
+    in_cycle = {row: cycle for cycle in plan.closure.cycles for row in cycle}
+    done: set[int] = set()
+    for row in plan.closure.order:
+        if row in done:
+            continue
+        rows = in_cycle.get(row, (row,))
+        mask = 0
+        for member in rows:
+            for ref in plan.closure.fed.get(member, ()):
+                mask |= bit[ref]
+            for other in plan.closure.waits[member]:
+                mask |= masks.get(other, 0)
+        masks.update(dict.fromkeys(rows, mask))
+        done.update(rows)
+    return masks
+
+
+class HandleSteps:
+    """Splits the closure of a partial-run handle into what becomes ready with each set of feeds."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._needs = needed_feeds(plan)
+        self._bits = {ref: 1 << number for number, ref in enumerate(sorted(plan.closure.fed_reached))}
+        self._unsure = uncertain(plan)
+        self._ran: set[int] = set()
+        self._fed = 0
+
+    def step(self, feeds: set[Ref], fetched: set[int]) -> Outcome:
+        """Return what runs in the next piece: ops that its feeds make ready; served are values made earlier."""
+        plan, flat = self.plan, self.plan.flat
+        for ref in feeds:
+            self._fed |= self._bits.get(ref, 0)
+        ready = {row for row in plan.shown if row in self._needs and not self._needs[row] & ~self._fed}
+        new = ready - self._ran
+        fates: dict[int, tuple[str, int]] = {ref[0]: ("d", -1) for ref in feeds}
+        used = {ref[0] for row in new for ref in plan.closure.data.get(row, ())} | fetched
+        fates.update({row: ("s", -1) for row in used & self._ran if flat.shown[row]})
+        unsure = new & self._unsure
+        fates.update(dict.fromkeys(unsure, ("x", -1)))
+        placeholders = {row for row in new if flat.type[row].startswith("Placeholder")}
+        self._ran |= new
+        ran = frozenset(new - unsure - placeholders)
+        return Outcome(ran, fates, "d", dict.fromkeys(unsure, "a"), complete=not plan.conditional)
+
+
+def failed(plan: Plan, culprit: int | None) -> Outcome:
+    """Return what is known of a failed call: what the failing op waited for ran, what waits for it was not reached."""
+    flat = plan.flat
+    fates: dict[int, tuple[str, int]] = dict.fromkeys(plan.fed_only, ("d", -1))
+    fates.update({ref[0]: ("d", -1) for ref in plan.closure.fed_reached if flat.type[ref[0]].startswith("Placeholder")})
+    ran: set[int] = set()
+    if culprit is not None and culprit in plan.closure.waits:
+        pending = [culprit]
+        while pending:
+            row = pending.pop()
+            if row not in ran:
+                ran.add(row)
+                pending.extend(plan.closure.waits[row])
+    unsure = uncertain(plan)
+    after: set[int] = {culprit} if culprit is not None else set()
+    for row in plan.closure.order:
+        if any(other in after for other in plan.closure.waits[row]):
+            after.add(row)
+    for row in plan.shown:
+        if row not in ran and row not in fates:
+            fates[row] = ("n" if row in after else "x", -1)
+    kept = frozenset(row for row in ran if flat.shown[row] and row not in fates and row not in unsure)
+    for row in ran - kept:
+        fates.setdefault(row, ("x", -1))
+    return Outcome(kept, fates, "d", {row: "a" for row, fate in fates.items() if fate[0] == "x"}, complete=False)
