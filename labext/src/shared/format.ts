@@ -1,6 +1,6 @@
 /** The JSON of a recording, format `cachelab.recording` version 1, as the kernel sends it. */
 
-import { unpack, unpackInputs } from "./unpack.ts";
+import { type Packed, unpack } from "./unpack.ts";
 
 export interface RawCause {
   kind: string;
@@ -50,7 +50,8 @@ export interface RawGraph {
   id: number;
   name: string[];
   type: string[];
-  inputs: string[][];
+  /** Tensor names, or a packed form that `unpackInputs` reads. */
+  inputs: unknown;
   control: string[][];
   line: number[];
 }
@@ -120,7 +121,7 @@ export function parseRecording(text: string): RawRecording {
     throw new Error(`This recording has version ${raw.version}; this explorer reads version 1. Update CacheLab.`);
   raw.graphs = raw.graphs.map((graph) => {
     const name = unpack(graph.name);
-    return { id: graph.id, name, type: unpack(graph.type), inputs: unpackInputs(graph.inputs, name), control: unpack(graph.control), line: unpack(graph.line) };
+    return { id: graph.id, name, type: unpack(graph.type), inputs: graph.inputs, control: unpack(graph.control), line: unpack(graph.line) };
   });
   raw.sources = (raw.sources ?? []).map((source) => (Array.isArray(source) ? { name: source[0], kind: source[1], graph: source[2] } : source));
   parseReplay(raw);
@@ -130,12 +131,26 @@ export function parseRecording(text: string): RawRecording {
 
 /** Unpack the columns of a replay, in place. */
 export function parseReplay<T extends RawReplay>(raw: T): T {
-  raw.columns = raw.columns.map((columns) => ({
-    ...columns,
-    op: unpack(columns.op), seconds: unpack(columns.seconds), bytes: unpack(columns.bytes), count: unpack(columns.count),
-    witness: unpack(columns.witness), cause: unpack(columns.cause), into: unpack(columns.into), shape: unpack(columns.shape),
-    start: unpack(columns.start), device: unpack(columns.device),
-  }));
+  const whole: RawColumns[] = [];
+  // Columns that share a field share its list.
+  const lists = new Map<unknown, unknown>();
+  const list = (form: unknown): unknown => {
+    let found = lists.get(form);
+    if (!found) lists.set(form, (found = unpack(form as Packed<unknown>)));
+    return found;
+  };
+  for (const columns of raw.columns) {
+    const fields = { ...columns } as Record<string, unknown>;
+    for (const [key, value] of Object.entries(fields))
+      if (value !== null && typeof value === "object" && "as" in value) fields[key] = (whole[value.as as number] as unknown as Record<string, unknown>)[key];
+    whole.push(fields as unknown as RawColumns);
+  }
+  raw.columns = whole.map((fields) => {
+    const made = { ...fields } as unknown as Record<string, unknown>;
+    for (const [key, value] of Object.entries(made)) if (value !== null && typeof value === "object") made[key] = list(value);
+    for (const key of ["status", "evidence"]) if (typeof made[key] !== "string") made[key] = (made[key] as string[]).join("");
+    return made as unknown as RawColumns;
+  });
   return raw;
 }
 

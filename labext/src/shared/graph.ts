@@ -2,6 +2,7 @@
 
 import type { RawGraph } from "./format.ts";
 import { BOOKKEEPING } from "./statuses.ts";
+import { type Inputs, unpackInputs } from "./unpack.ts";
 
 /** Compressed rows: the neighbours of row `r` are `list[at[r]] .. list[at[r + 1]]`. */
 export interface Adjacency {
@@ -28,38 +29,36 @@ export class Graph {
   readonly name: readonly string[];
   readonly type: readonly string[];
   readonly line: readonly number[];
-  readonly row = new Map<string, number>();
   /** Data edges: row -> producers, row -> consumers. */
   readonly producers: Adjacency;
   readonly consumers: Adjacency;
   /** Control edges: row -> ops that it waits for. */
   readonly waits: Adjacency;
   readonly bookkeeping: Uint8Array;
-  private readonly raw: RawGraph;
+  private readonly tensors: Inputs;
+  private rows: Map<string, number> | null = null;
 
   constructor(raw: RawGraph) {
-    this.raw = raw;
     this.id = raw.id;
     this.name = raw.name;
     this.type = raw.type;
     this.line = raw.line;
-    raw.name.forEach((name, row) => this.row.set(name, row));
     this.bookkeeping = Uint8Array.from(raw.type, (type) => (BOOKKEEPING.has(type) ? 1 : 0));
+    this.tensors = unpackInputs(raw.inputs, raw.name, (tensor) => this.producer(tensor));
     const data: number[] = [];
     const control: number[] = [];
     for (let row = 0; row < raw.name.length; row++) {
-      const seen = new Set<number>();
-      for (const tensor of raw.inputs[row] ?? []) {
-        const from = this.producer(tensor);
-        if (from >= 0 && !seen.has(from)) {
-          seen.add(from);
+      const seen: number[] = [];
+      for (const from of this.tensors.rows[row] ?? []) {
+        if (from >= 0 && !seen.includes(from)) {
+          seen.push(from);
           data.push(from, row);
         }
       }
       for (const op of raw.control[row] ?? []) {
-        const from = this.row.get(op.replace(/^\^/, "")) ?? -1;
-        if (from >= 0 && !seen.has(from)) {
-          seen.add(from);
+        const from = this.row.get(op) ?? -1;
+        if (from >= 0 && !seen.includes(from)) {
+          seen.push(from);
           control.push(from, row);
         }
       }
@@ -67,6 +66,12 @@ export class Graph {
     this.producers = compress(data, raw.name.length, 1);
     this.consumers = compress(data, raw.name.length, 0);
     this.waits = compress(control, raw.name.length, 1);
+  }
+
+  /** Op name -> row. */
+  get row(): ReadonlyMap<string, number> {
+    this.rows ??= new Map(this.name.map((name, row) => [name, row]));
+    return this.rows;
   }
 
   get size(): number {
@@ -80,7 +85,7 @@ export class Graph {
   }
 
   inputs(row: number): readonly string[] {
-    return this.raw.inputs[row] ?? [];
+    return this.tensors.names(row);
   }
 
   *from(row: number): Iterable<number> {

@@ -5,6 +5,7 @@
  */
 
 import type { Graph } from "./graph.ts";
+import { shorten } from "./strings.ts";
 
 /** Most children that one level shows. */
 export const CAP = 40;
@@ -46,8 +47,18 @@ const hash = (text: string, seed = 5381): number => {
   return value | 0;
 };
 
+const stems = new Map<string, string>();
+
 /** A name without its numbers: siblings of one series have the same. */
-export const stem = (name: string): string => name.replace(/\d+/g, "#").replace(/_#$/, "");
+export function stem(name: string): string {
+  let found = stems.get(name);
+  if (found === undefined) {
+    found = name.replace(/\d+/g, "#").replace(/_#$/, "");
+    if (stems.size > 200_000) stems.clear();
+    stems.set(name, found);
+  }
+  return found;
+}
 
 /** Build the tree of the ops in `shown`; `fetched` ops always get a node. */
 export function buildTree(graph: Graph, shown: Uint8Array, fetched: ReadonlySet<number>): Tree {
@@ -193,7 +204,7 @@ function alike(children: readonly Group[], next: readonly number[][]): (string |
 function byPrefix(children: readonly Group[]): (string | null)[] {
   const words = children.map((child) => child.label.split(/(?<=[_\-.])|(?<=[a-zA-Z])(?=\d)|(?<=\d)(?=[a-zA-Z])/));
   let best: (string | null)[] = children.map(() => null);
-  for (let length = 1; length <= 3; length++) {
+  for (let length = 1; length <= 9; length++) {
     const keys = words.map((word) => (word.length > length ? word.slice(0, length).join("") : null));
     const sizes = new Map<string, number>();
     for (const key of keys) if (key) sizes.set(key, (sizes.get(key) ?? 0) + 1);
@@ -201,8 +212,9 @@ function byPrefix(children: readonly Group[]): (string | null)[] {
     const total = singles + [...sizes.values()].filter((n) => n >= 3).length;
     const largest = Math.max(0, ...sizes.values());
     if (total > CAP) break;
-    best = keys;
     // A beginning that nearly all share tells nothing: look for a longer one.
+    if (largest === children.length) continue;
+    best = keys;
     if (largest < children.length * 0.7) break;
   }
   return best;
@@ -253,7 +265,13 @@ function freeId(tree: Tree, wish: string): string {
 
 function bundleLabel(set: readonly Group[], key: string, kind: Kind): string {
   if (kind === "series") return `${stem(set[0].label).replace(/#/g, "n")} ×${set.length}`;
-  if (kind === "part") return `${set[0].label} … ${set[set.length - 1].label}`;
+  if (kind === "part") {
+    const [first, last] = [set[0].label, set[set.length - 1].label];
+    let shared = 0;
+    while (shared < first.length && first[shared] === last[shared]) shared += 1;
+    const cut = Math.max(first.slice(0, shared).lastIndexOf("_"), first.slice(0, shared).lastIndexOf("/")) + 1;
+    return `${shorten(first.slice(cut), 20)} to ${shorten(last.slice(cut), 20)}`;
+  }
   return `${key.replace(/[_\-.]+$/, "")}… ×${set.length}`;
 }
 

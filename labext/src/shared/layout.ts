@@ -1,7 +1,8 @@
 /** The picture of a graph: open scopes drawn each by itself, one inside the other, edges lifted to what is visible. */
 
 import { arrange, type Group, type Tree } from "./hierarchy.ts";
-import { type Borders, type Level, layoutLevel, type LevelEdge, type LevelNode, PAD, type Route } from "./level.ts";
+import { type Borders, type Level, layoutLevel, type LevelEdge, type LevelNode, PAD } from "./level.ts";
+import type { Route } from "./routes.ts";
 import { shorten } from "./strings.ts";
 
 export const NODE_H = 34;
@@ -9,7 +10,7 @@ export const SCOPE_H = 38;
 export const CHIP_H = 18;
 export const HEAD = 26;
 const FOOT = 12;
-const LABEL = 30;
+const LABEL = 44;
 const MAX_PORTS = 8;
 
 export interface Chip {
@@ -152,7 +153,7 @@ export class Layout {
     const here = this.owner[depth];
     const below = this.slot[depth + 1];
     const n = group.children.length;
-    const entries = new Map<string, { edge: LevelEdge; pairs: number[]; control: boolean }>();
+    const entries = new Map<number, { edge: LevelEdge; pairs: number[]; control: boolean }>();
     const into = Array.from({ length: n }, () => [] as number[]);
     const out = Array.from({ length: n }, () => [] as number[]);
     const port = (row: number, side: "inOf" | "outOf"): number => {
@@ -166,7 +167,7 @@ export class Layout {
         const [a, b] = [slot[from], slot[to]];
         if (a === b) return;
         const edge = { from: a, to: b, fromPort: port(from, "outOf"), toPort: port(to, "inOf") };
-        const key = `${a}.${edge.fromPort}>${b}.${edge.toPort}`;
+        const key = ((a * 64 + edge.fromPort) * 4096 + b) * 64 + edge.toPort;
         const entry = entries.get(key);
         if (!entry) entries.set(key, { edge, pairs: [from, to], control });
         else {
@@ -194,7 +195,9 @@ export class Layout {
         const split = new Map<number, number[]>();
         for (let k = 0; k < lists[child].length; k += 2) {
           const at = port(lists[child][k + (side === "ins" ? 1 : 0)], side === "ins" ? "inOf" : "outOf");
-          split.set(at, [...(split.get(at) ?? []), lists[child][k], lists[child][k + 1]]);
+          const pairs = split.get(at);
+          if (pairs) pairs.push(lists[child][k], lists[child][k + 1]);
+          else split.set(at, [lists[child][k], lists[child][k + 1]]);
         }
         for (const [at, pairs] of split) {
           served.push({ node: child, port: at });
@@ -252,8 +255,8 @@ export class Layout {
   private node(group: Group, face: Face, box: Box | null): LevelNode {
     const back = backward(group.label);
     if (box) {
-      const shift = (port: { y: number; far: boolean }) => ({ y: port.y + HEAD, far: port.far });
-      const middle = [{ y: box.h / 2, far: false }];
+      const shift = (y: number): number => y + HEAD;
+      const middle = [box.h / 2];
       const { ins, outs } = box.level;
       return { w: box.w, h: box.h, ins: ins.length ? ins.map(shift) : middle, outs: outs.length ? outs.map(shift) : middle, back };
     }
@@ -261,7 +264,7 @@ export class Layout {
     const op = group.kind === "op";
     const text = op ? 34 + face.label.length * 7 : 34 + face.label.length * 6.9;
     const h = op ? NODE_H : SCOPE_H;
-    const port = [{ y: face.chipH + h / 2, far: false }];
+    const port = [face.chipH + h / 2];
     return { w: Math.ceil(Math.max(116, text, chipsW)), h: h + face.chipH, ins: port, outs: port, back };
   }
 

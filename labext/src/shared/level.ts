@@ -4,20 +4,15 @@
  * edges between rows take the channels between columns and rows.
  */
 
+import { type End, type Route, throughChannels, throughRow, toBorder } from "./routes.ts";
 import { cycleBreakers, layers, type Link, reduceCrossings, stack } from "./order.ts";
-
-/** Where values enter or leave a box; `far` is the side that the flow of its row does not expect. */
-export interface Port {
-  y: number;
-  far: boolean;
-}
 
 export interface LevelNode {
   w: number;
   h: number;
-  /** Drawn from left to right; mirrored rows swap the sides. */
-  ins: Port[];
-  outs: Port[];
+  /** Heights at which values enter (left) and leave (right); mirrored rows swap the sides. */
+  ins: number[];
+  outs: number[];
   /** Belongs to the gradients and what follows them. */
   back: boolean;
 }
@@ -25,12 +20,6 @@ export interface LevelNode {
 export interface LevelEdge extends Link {
   fromPort: number;
   toPort: number;
-}
-
-/** A polyline with curves: `M`, `L` (one point) and `C` (three points), points in `xy`. */
-export interface Route {
-  kinds: string;
-  xy: number[];
 }
 
 export interface Placed {
@@ -44,14 +33,15 @@ export interface Level {
   h: number;
   nodes: Placed[];
   routes: Route[];
-  /** Ports of the level itself: in at the left and out at the right unless `far`. */
-  ins: Port[];
-  outs: Port[];
+  /** Heights of the level's own ports, in at the left and out at the right. */
+  ins: number[];
+  outs: number[];
 }
 
 export const GAP_X = 30;
 export const GAP_Y = 14;
 const ROW_GAP = 38;
+const SIDE = 26;
 export const PAD = 14;
 const THIN = 6;
 
@@ -79,7 +69,8 @@ export function layoutLevel(nodes: readonly LevelNode[], edges: readonly LevelEd
 
   const level: Level = { w: 0, h: 0, nodes: nodes.map(() => ({ x: 0, y: 0, mirror: false })), routes: [], ins: [], outs: [] };
   const paths = new Map<number, { x: number; y: number }[]>();
-  let top = 0;
+  // Lines from the border to a row that does not begin there pass above the first row.
+  let top = !single && borders.ins.length ? ROW_GAP / 2 + 8 : 0;
   for (const [r, one] of rows.entries()) {
     const mine = edges.map((_, i) => i).filter((i) => !turned.has(i) && row[edges[i].from] === r && row[edges[i].to] === r);
     const drawn = drawRow(one, nodes, edges, mine, column, single ? borders : { ins: [], outs: [] });
@@ -89,8 +80,8 @@ export function layoutLevel(nodes: readonly LevelNode[], edges: readonly LevelEd
     for (const list of one.columns) for (const node of list) level.nodes[node] = { x: drawn.x[node], y: drawn.y[node] + top, mirror: false };
     for (const [i, bends] of drawn.bends) paths.set(i, bends.map(({ x, y }) => ({ x, y: y + top })));
     if (single) {
-      level.ins = drawn.ins.map((y) => ({ y, far: false }));
-      level.outs = drawn.outs.map((y) => ({ y, far: false }));
+      level.ins = drawn.ins;
+      level.outs = drawn.outs;
     }
     top += drawn.h + ROW_GAP;
   }
@@ -105,36 +96,47 @@ export function layoutLevel(nodes: readonly LevelNode[], edges: readonly LevelEd
       }
   });
   for (const [i, bends] of paths) if (i < edges.length && rows[row[edges[i].from]].mirror) bends.forEach((bend) => (bend.x = level.w - bend.x));
+  if (!single) {
+    // Room for the turns at the ends of the rows and for what goes to the borders.
+    for (const node of level.nodes) node.x += SIDE;
+    for (const bends of paths.values()) bends.forEach((bend) => (bend.x += SIDE));
+    level.w += 2 * SIDE;
+  }
 
-  const lanes = new Map<number, number>();
+  const used = new Map<number, number>();
+  /** Height of the next free line in the gap below a row (-1: above the first), and how many went before. */
+  const lane = (below: number): [number, number] => {
+    const nth = used.get(below) ?? 0;
+    used.set(below, nth + 1);
+    const y = below < 0 ? -ROW_GAP / 2 : rows[below].top + rows[below].h + ROW_GAP / 2;
+    return [y + (((nth * 5) % 25) - 12), nth];
+  };
   level.routes = edges.map((edge, i) => {
     const start = exit(level, nodes, edge.from, edge.fromPort);
     const end = entry(level, nodes, edge.to, edge.toPort);
     const bends = paths.get(i);
-    if (bends) return throughRow(start, bends, end);
-    return throughChannels(start, end, rows, row[edge.from], row[edge.to], lanes);
+    return bends ? throughRow(start, bends, end) : throughChannels(start, end, ...lane(Math.min(row[edge.from], row[edge.to])));
   });
-  if (!single) {
-    // Rows run both ways: a value enters and leaves at the side where its row begins or ends.
-    const side = (end: End): Port => ({ y: end.y, far: end.dir < 0 });
-    level.ins = borders.ins.map(([first]) => side(entry(level, nodes, first.node, first.port)));
-    level.outs = borders.outs.map(([first]) => side(exit(level, nodes, first.node, first.port)));
-  }
   let border = edges.length;
-  borders.ins.forEach((served, p) => {
-    for (const { node, port } of served) {
-      const end = entry(level, nodes, node, port);
-      const { y, far } = level.ins[p];
-      level.routes.push(throughRow({ x: far ? level.w + PAD : -PAD, y, dir: far ? -1 : 1 }, paths.get(border++) ?? [], end));
-    }
-  });
-  borders.outs.forEach((served, p) => {
-    for (const { node, port } of served) {
-      const start = exit(level, nodes, node, port);
-      const { y, far } = level.outs[p];
-      level.routes.push(throughRow(start, paths.get(border++) ?? [], { x: far ? -PAD : level.w + PAD, y, dir: far ? -1 : 1 }));
-    }
-  });
+  for (const side of ["ins", "outs"] as const)
+    borders[side].forEach((served, p) => {
+      const x = side === "ins" ? -PAD : level.w + PAD;
+      served.forEach(({ node, port }, k) => {
+        const end = side === "ins" ? entry(level, nodes, node, port) : exit(level, nodes, node, port);
+        const bends = paths.get(border++) ?? [];
+        if (single) {
+          const at = { x, y: level[side][p], dir: 1 };
+          level.routes.push(side === "ins" ? throughRow(at, bends, end) : throughRow(end, bends, at));
+          return;
+        }
+        const { columns, mirror } = rows[row[node]];
+        const faces = !mirror && column[node] === (side === "ins" ? 0 : columns.length - 1);
+        const [y, nth] = lane(side === "ins" ? row[node] - 1 : row[node]);
+        if (!k) level[side][p] = faces ? end.y : y;
+        level.routes.push(toBorder(end, { x, y: level[side][p] }, faces, y, nth, side === "ins"));
+      });
+    });
+  if (!single && used.has(rows.length - 1)) level.h += ROW_GAP;
   return level;
 }
 
@@ -220,16 +222,16 @@ function drawRow(
   for (const i of mine) {
     const { from, to, fromPort, toPort } = edges[i];
     if (column[to] <= column[from]) continue;
-    chains.set(i, connect(from, to, column[from] + 1, column[to] + 1, nodes[from].outs[fromPort].y, nodes[to].ins[toPort].y));
+    chains.set(i, connect(from, to, column[from] + 1, column[to] + 1, nodes[from].outs[fromPort], nodes[to].ins[toPort]));
   }
   // Lines to the borders are numbered after the edges.
   let border = edges.length;
   borders.ins.forEach((served, p) =>
-    served.forEach(({ node, port }) => chains.set(border++, connect(inItems[p], node, 0, column[node] + 1, THIN / 2, nodes[node].ins[port].y))),
+    served.forEach(({ node, port }) => chains.set(border++, connect(inItems[p], node, 0, column[node] + 1, THIN / 2, nodes[node].ins[port]))),
   );
   borders.outs.forEach((served, p) =>
     served.forEach(({ node, port }) =>
-      chains.set(border++, connect(node, outItems[p], column[node] + 1, columns.length - 1, nodes[node].outs[port].y, THIN / 2)),
+      chains.set(border++, connect(node, outItems[p], column[node] + 1, columns.length - 1, nodes[node].outs[port], THIN / 2)),
     ),
   );
   const height = (item: number): number => (item < nodes.length ? nodes[item].h : THIN);
@@ -298,80 +300,12 @@ function positions(columns: readonly number[][], links: readonly (Link & { dy: n
   return y;
 }
 
-interface End {
-  x: number;
-  y: number;
-  /** Direction of travel at this point: 1 to the right, -1 to the left. */
-  dir: number;
-}
-
 function exit(level: Level, nodes: readonly LevelNode[], node: number, port: number): End {
   const { x, y, mirror } = level.nodes[node];
-  const out = nodes[node].outs[port];
-  const left = mirror !== out.far;
-  return { x: left ? x : x + nodes[node].w, y: y + out.y, dir: left ? -1 : 1 };
+  return { x: mirror ? x : x + nodes[node].w, y: y + nodes[node].outs[port], dir: mirror ? -1 : 1 };
 }
 
 function entry(level: Level, nodes: readonly LevelNode[], node: number, port: number): End {
   const { x, y, mirror } = level.nodes[node];
-  const into = nodes[node].ins[port];
-  const right = mirror !== into.far;
-  return { x: right ? x + nodes[node].w : x, y: y + into.y, dir: right ? -1 : 1 };
-}
-
-function direct(start: End, end: End): Route {
-  const d = Math.max(8, Math.abs(end.x - start.x) / 2);
-  if (Math.abs(start.y - end.y) < 0.5) return { kinds: "ML", xy: [start.x, start.y, end.x, end.y] };
-  return { kinds: "MC", xy: [start.x, start.y, start.x + start.dir * d, start.y, end.x - end.dir * d, end.y, end.x, end.y] };
-}
-
-/** Through the bends of a long edge: straight beside the boxes, curved between the columns. */
-function throughRow(start: End, bends: readonly { x: number; y: number }[], end: End): Route {
-  const points = [start, ...bends.map((bend) => ({ ...bend, dir: start.dir })), end];
-  const route: Route = { kinds: "M", xy: [start.x, start.y] };
-  for (let i = 0; i + 1 < points.length; i++) {
-    const part = direct(points[i], points[i + 1]);
-    route.kinds += part.kinds.slice(1);
-    route.xy.push(...part.xy.slice(2));
-  }
-  return route;
-}
-
-/** Between rows (or back within one): beside the column, along the gap between the rows, beside the target's column. */
-function throughChannels(start: End, end: End, rows: readonly Row[], from: number, to: number, lanes: Map<number, number>): Route {
-  const turn = Math.abs(to - from) === 1 && start.dir !== end.dir && (start.dir > 0 ? start.x >= end.x - 40 : start.x <= end.x + 40);
-  const near = Math.abs(start.x - end.x) < 60;
-  if (turn && near && start.dir !== end.dir) {
-    const out = start.dir > 0 ? Math.max(start.x, end.x) : Math.min(start.x, end.x);
-    const reach = out + start.dir * Math.max(24, Math.abs(end.y - start.y) * 0.3);
-    return { kinds: "MC", xy: [start.x, start.y, reach, start.y, reach, end.y, end.x, end.y] };
-  }
-  const gap = from < to || from === to ? from : to;
-  const used = lanes.get(gap) ?? 0;
-  lanes.set(gap, used + 1);
-  const lane = rows[gap].top + rows[gap].h + ROW_GAP / 2 + (((used * 5) % 25) - 12);
-  const ax = start.x + start.dir * (8 + ((used * 3) % 12));
-  const bx = end.x - end.dir * (10 + ((used * 3) % 12));
-  return rounded([start.x, start.y, ax, start.y, ax, lane, bx, lane, bx, end.y, end.x, end.y]);
-}
-
-/** A polyline with its corners rounded. */
-export function rounded(xy: readonly number[], radius = 7): Route {
-  const route: Route = { kinds: "M", xy: [xy[0], xy[1]] };
-  for (let i = 2; i + 3 < xy.length; i += 2) {
-    const [px, py, x, y, nx, ny] = xy.slice(i - 2, i + 4);
-    const a = Math.hypot(x - px, y - py);
-    const b = Math.hypot(nx - x, ny - y);
-    const r = Math.min(radius, a / 2, b / 2);
-    if (r < 0.5) continue;
-    const sx = x - ((x - px) / a) * r;
-    const sy = y - ((y - py) / a) * r;
-    const ex = x + ((nx - x) / b) * r;
-    const ey = y + ((ny - y) / b) * r;
-    route.kinds += "LC";
-    route.xy.push(sx, sy, (sx + 2 * x) / 3, (sy + 2 * y) / 3, (ex + 2 * x) / 3, (ey + 2 * y) / 3, ex, ey);
-  }
-  route.kinds += "L";
-  route.xy.push(xy[xy.length - 2], xy[xy.length - 1]);
-  return route;
+  return { x: mirror ? x + nodes[node].w : x, y: y + nodes[node].ins[port], dir: mirror ? -1 : 1 };
 }

@@ -12,10 +12,19 @@ import { swatch } from "./widgets.ts";
 const ROWS = 120;
 const CALLS = 120;
 
+interface Sums {
+  total: number;
+  redundant: number;
+  status: number;
+  counts: number[];
+}
+
 export class MatrixPanel implements Panel {
   readonly element = h("div", { class: "mxp" });
   private readonly app: App;
   private limit = ROWS;
+  private time = timeColumn(0);
+  private known = new WeakMap<Group, Map<string, Sums>>();
 
   constructor(app: App) {
     this.app = app;
@@ -25,6 +34,7 @@ export class MatrixPanel implements Panel {
   update(changed: ReadonlySet<Key>): void {
     const seen: Key[] = ["mode", "entry", "selected", "open", "tab", "results", "graph", "predict"];
     if (this.app.state.tab !== "matrix" || !seen.some((key) => changed.has(key))) return;
+    if (changed.has("results")) this.known = new WeakMap();
     this.draw();
   }
 
@@ -44,9 +54,9 @@ export class MatrixPanel implements Panel {
     };
     walk(app.tree().root, 0);
     const shown = groups.slice(0, this.limit);
-    const status = entries.map((e) => execution.status(e));
-    const seconds = entries.map((e) => execution.seconds(e));
     const hidden = app.hidden();
+    const largest = Math.max(0, ...shown.map(({ group }) => entries.reduce((sum, e) => sum + this.sums(group, e).total * (execution.calls[e].repeat ?? 1), 0)));
+    this.time = timeColumn(largest);
     const head = h(
       "tr",
       {},
@@ -57,7 +67,7 @@ export class MatrixPanel implements Panel {
       h("th", { class: "cause", scope: "col" }, t("why, in call {call}", { call: execution.label(entry) })),
     );
     const rows = shown.map(({ group, depth }, index) =>
-      this.row(group, depth, entries, status, seconds, index, hidden),
+      this.row(group, depth, entries, index, hidden),
     );
     redraw(
       this.element,
@@ -73,8 +83,6 @@ export class MatrixPanel implements Panel {
     group: Group,
     depth: number,
     entries: readonly number[],
-    status: readonly Uint8Array[],
-    seconds: readonly ((row: number) => number)[],
     index: number,
     hidden: boolean,
   ): HTMLElement {
@@ -85,22 +93,17 @@ export class MatrixPanel implements Panel {
     const open = !op && app.state.open.has(group.id);
     let total = 0;
     let redundant = 0;
-    const cells = entries.map((e, c) => {
-      const times = execution.calls[e].repeat ?? 1;
-      for (const row of group.rows) {
-        const index = status[c][row];
-        if (!executed(index)) continue;
-        const spent = seconds[c](row) * times;
-        total += spent;
-        if (index === RECOMPUTED) redundant += spent;
-      }
+    const cells = entries.map((e) => {
+      const sums = this.sums(group, e);
+      total += sums.total * (execution.calls[e].repeat ?? 1);
+      redundant += sums.redundant * (execution.calls[e].repeat ?? 1);
       const current = e === entry ? " on" : "";
       const shade = hidden && e >= entry;
-      const content = shade ? h("span", { class: "st Q" }, "?") : op ? swatch(status[c][group.row], `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(group, status[c]);
+      const content = shade ? h("span", { class: "st Q" }, "?") : op ? swatch(sums.status, `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(sums.counts);
       return h(
         "td",
         {
-          class: `c${current}`, role: "gridcell", "data-cell": `${index},${c}`, "data-key": `cell-${group.id}-${e}`,
+          class: `c${current}`, role: "gridcell", "data-cell": `${index},${entries.indexOf(e)}`, "data-key": `cell-${group.id}-${e}`,
           tabindex: e === entry && (group.id === selected?.id || (!selected && index === 0)) ? 0 : -1, "data-entry": e, "data-group": group.id,
           onclick: () => this.pick(group, e),
         },
@@ -126,14 +129,34 @@ export class MatrixPanel implements Panel {
         ),
       ),
       cells,
-      h("td", { class: "r" }, total ? timeColumn(total) : "–"),
-      h("td", { class: "r" }, redundant && !hidden ? timeColumn(redundant) : h("span", { class: "q" }, "–")),
+      h("td", { class: "r" }, total ? this.time(total) : "–"),
+      h("td", { class: "r" }, redundant && !hidden ? this.time(redundant) : h("span", { class: "q" }, "–")),
       h("td", { class: "cause" }, hidden ? "" : prose(this.why(group, open))),
     );
   }
 
-  private mix(group: Group, status: Uint8Array): HTMLElement {
-    const counts = mix(group, status, this.app.graph().bookkeeping);
+  /** Sums over the ops of a group in a call; calls of a loop share them. */
+  private sums(group: Group, entry: number): Sums {
+    const execution = this.app.execution();
+    const key = `${execution.mode}|${execution.calls[entry].columns}`;
+    let known = this.known.get(group);
+    if (!known) this.known.set(group, (known = new Map<string, Sums>()));
+    let found = known.get(key);
+    if (!found) {
+      const status = execution.status(entry);
+      const seconds = execution.seconds(entry);
+      found = { total: 0, redundant: 0, status: group.row >= 0 ? status[group.row] : 0, counts: mix(group, status, this.app.graph().bookkeeping) };
+      for (const row of group.rows) {
+        if (!executed(status[row])) continue;
+        found.total += seconds(row);
+        if (status[row] === RECOMPUTED) found.redundant += seconds(row);
+      }
+      known.set(key, found);
+    }
+    return found;
+  }
+
+  private mix(counts: readonly number[]): HTMLElement {
     const total = counts.reduce((sum, n) => sum + n, 0);
     return h(
       "div",
@@ -148,10 +171,15 @@ export class MatrixPanel implements Panel {
     const { entry } = this.app.state;
     const execution = this.app.execution();
     if (group.kind === "op") return why(execution, entry, group.row);
-    if (open || group.rows.length > 2000) return "";
+    if (open) return "";
+    // Ops of equal status and causes have the same sentence: it is made once.
+    const kinds = execution.kinds(entry);
     const tally = new Map<string, number>();
+    const texts = new Map<string, string>();
     for (const row of group.rows) {
-      const text = why(execution, entry, row);
+      const kind = kinds(row);
+      let text = texts.get(kind);
+      if (text === undefined) texts.set(kind, (text = why(execution, entry, row)));
       tally.set(text, (tally.get(text) ?? 0) + 1);
     }
     const [best, n] = [...tally].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];

@@ -2,7 +2,7 @@
 
 import type { App } from "./app.ts";
 import { arrange, type Group } from "./hierarchy.ts";
-import { executed, RECOMPUTED, REUSED } from "./statuses.ts";
+import { RECOMPUTED, REUSED } from "./statuses.ts";
 
 const ROOM = 34;
 
@@ -12,16 +12,18 @@ export function initiallyOpen(app: App): ReadonlySet<string> {
   const execution = app.recording.run;
   const { bookkeeping, size } = app.graph();
   const weight = new Float64Array(size);
-  const entries = execution.calls.map((_, e) => e).filter((e) => execution.calls[e].graph === app.state.graph);
   let redundant = false;
-  for (const e of entries.slice(0, 40)) {
+  const seen = new Set<number>();
+  for (const [e, call] of execution.calls.entries()) {
+    if (call.graph !== app.state.graph || seen.has(call.columns) || seen.size >= 40) continue;
+    seen.add(call.columns);
     const status = execution.status(e);
-    const seconds = execution.seconds(e);
-    for (const row of execution.columns(e).op) {
-      if (bookkeeping[row] || !(executed(status[row]) || status[row] === REUSED)) continue;
-      const hit = status[row] === RECOMPUTED || status[row] === REUSED;
-      redundant ||= hit;
-      if (hit) weight[row] += seconds(row) + 1e-9;
+    const { op, seconds } = execution.columns(e);
+    for (let i = 0; i < op.length; i++) {
+      const hit = status[op[i]] === RECOMPUTED || status[op[i]] === REUSED;
+      if (!hit || bookkeeping[op[i]]) continue;
+      redundant = true;
+      weight[op[i]] += seconds[i] + 1e-9;
     }
   }
   const open = new Set<string>();

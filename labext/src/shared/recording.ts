@@ -92,6 +92,16 @@ export class Execution {
     return (row) => (place[row] < 0 ? 0 : seconds[place[row]]);
   }
 
+  /** A key for each row: rows with equal keys have the same status, witness, target and causes in the call. */
+  kinds(entry: number): (row: number) => string {
+    const place = this.place(entry);
+    const { status, witness, cause, into } = this.columns(entry);
+    return (row) => {
+      const at = place[row];
+      return at < 0 ? "" : `${status[at]}${witness[at]}|${into?.length ? into[at] : -1}|${cause[at].join()}`;
+    };
+  }
+
   starts(entry: number): (row: number) => number {
     const place = this.place(entry);
     const { start } = this.columns(entry);

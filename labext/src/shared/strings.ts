@@ -32,10 +32,10 @@ export function time(seconds: number): string {
   return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
 }
 
-/** Milliseconds with the fixed decimals of a column. */
-export function timeColumn(seconds: number): string {
-  const ms = seconds * 1e3;
-  return ms > 0 && ms < 0.05 ? "<0.1 ms" : `${ms.toFixed(1)} ms`;
+/** A writer for one column: one unit with fixed decimals, chosen by its largest value. */
+export function timeColumn(largest: number): (seconds: number) => string {
+  if (largest >= 10) return (seconds) => (seconds > 0 && seconds < 0.005 ? "<0.01 s" : `${seconds.toFixed(2)} s`);
+  return (seconds) => (seconds > 0 && seconds < 5e-5 ? "<0.1 ms" : `${(seconds * 1e3).toFixed(1)} ms`);
 }
 
 /** Bytes in decimal units, three figures. */
