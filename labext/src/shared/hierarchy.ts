@@ -99,14 +99,8 @@ export function buildTree(graph: Graph, shown: Uint8Array, fetched: ReadonlySet<
     leaf[row] = group;
   }
   finish(root, graph);
-  const tree: Tree = { root, graph, docked, byId: new Map(), leaf };
-  register(tree, root);
-  return tree;
-}
-
-function register(tree: Tree, group: Group): void {
-  tree.byId.set(group.id, group);
-  for (const child of group.children) register(tree, child);
+  // Groups are known by their id from when their level is arranged.
+  return { root, graph, docked, byId: new Map([["", root]]), leaf };
 }
 
 /** Merge scopes with one child into it, gather rows and shapes from the leaves up. */
@@ -141,7 +135,11 @@ function summarise(group: Group, graph: Graph): void {
 export function arrange(tree: Tree, group: Group): void {
   if (group.arranged) return;
   group.arranged = true;
-  if (group.children.length <= ROOMY) return;
+  if (group.children.length > ROOMY) reduce(tree, group);
+  for (const child of group.children) tree.byId.set(child.id, child);
+}
+
+function reduce(tree: Tree, group: Group): void {
   const links = siblingLinks(tree, group);
   const order = topological(group.children, links);
   group.children = order.map((i) => group.children[i]);
@@ -154,13 +152,14 @@ export function arrange(tree: Tree, group: Group): void {
 
 /** For each child the children that use one of its values. */
 function siblingLinks(tree: Tree, group: Group): Set<number>[] {
-  const child = new Map<number, number>();
-  group.children.forEach((one, i) => one.rows.forEach((row) => child.set(row, i)));
+  const child = new Int32Array(tree.graph.size).fill(-1);
+  group.children.forEach((one, i) => one.rows.forEach((row) => (child[row] = i)));
   const links = group.children.map(() => new Set<number>());
-  for (const [row, i] of child)
-    for (const to of tree.graph.to(row)) {
-      const j = child.get(to);
-      if (j !== undefined && j !== i) links[i].add(j);
+  const { at, list } = tree.graph.consumers;
+  for (const row of group.rows)
+    for (let k = at[row]; k < at[row + 1]; k++) {
+      const j = child[list[k]];
+      if (j >= 0 && j !== child[row]) links[child[row]].add(j);
     }
   return links;
 }
@@ -259,7 +258,7 @@ function bundle(tree: Tree, group: Group, keys: readonly (string | null)[], kind
 
 function freeId(tree: Tree, wish: string): string {
   let id = wish;
-  for (let n = 2; tree.byId.has(id); n++) id = `${wish}·${n}`;
+  for (let n = 2; tree.byId.has(id) || tree.graph.row.has(id); n++) id = `${wish}·${n}`;
   return id;
 }
 

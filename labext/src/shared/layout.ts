@@ -109,8 +109,8 @@ export class Layout {
     const inner = groups.map((child) => (open.has(child.id) && child.kind !== "op" ? this.box(child, open, depth + 1) : null));
     const faces = groups.map((child, i) => this.face(child, inner[i] !== null));
     const children = groups.map((child, i) => this.node(child, faces[i], inner[i]));
-    closeBackward(children, this.links(group, owner, slot));
     const found = this.edges(group, depth, inner, owner, slot);
+    closeBackward(children, found.edges);
     const level = layoutLevel(children, found.edges, found.borders, depth ? this.maxWidth * 0.85 : this.maxWidth, depth ? 60 + group.label.length * 7 : 0);
     const box: Box = {
       w: level.w + 2 * PAD,
@@ -137,14 +137,6 @@ export class Layout {
       }
     });
     return { owner, slot: this.slot[depth] };
-  }
-
-  private links(group: Group, owner: number, slot: Int32Array): Set<number>[] {
-    const links = group.children.map(() => new Set<number>());
-    const at = this.owner[this.slot.indexOf(slot)];
-    for (const row of group.rows)
-      for (const to of this.tree.graph.to(row)) if (at[to] === owner && slot[to] !== slot[row]) links[slot[row]].add(slot[to]);
-    return links;
   }
 
   /** Edges between the children, and the ports by which values enter and leave the group. */
@@ -177,9 +169,10 @@ export class Layout {
       } else if (depth && inside) out[slot[from]].push(from, to);
       else if (depth && target) into[slot[to]].push(from, to);
     };
+    const { consumers, producers } = graph;
     for (const row of group.rows) {
-      for (const to of graph.to(row)) add(row, to, false);
-      if (depth) for (const from of graph.from(row)) if (here[from] !== owner) add(from, row, false);
+      for (let i = consumers.at[row]; i < consumers.at[row + 1]; i++) add(row, consumers.list[i], false);
+      if (depth) for (let i = producers.at[row]; i < producers.at[row + 1]; i++) if (here[producers.list[i]] !== owner) add(producers.list[i], row, false);
       for (let i = graph.waits.at[row]; i < graph.waits.at[row + 1]; i++) add(graph.waits.list[i], row, true);
     }
     const segments = [...entries.values()].map(({ edge, pairs, control }) => ({ pairs, control, arrow: !inner[edge.to] }));
@@ -286,10 +279,12 @@ export class Layout {
 }
 
 /** What follows a gradient is drawn with the gradients. */
-function closeBackward(nodes: LevelNode[], links: readonly ReadonlySet<number>[]): void {
+function closeBackward(nodes: LevelNode[], edges: readonly LevelEdge[]): void {
+  const next = nodes.map(() => [] as number[]);
+  for (const { from, to } of edges) next[from].push(to);
   const queue = nodes.map((_, i) => i).filter((i) => nodes[i].back);
   for (let at = 0; at < queue.length; at++)
-    for (const to of links[queue[at]])
+    for (const to of next[queue[at]])
       if (!nodes[to].back) {
         nodes[to].back = true;
         queue.push(to);

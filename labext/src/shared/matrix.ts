@@ -9,7 +9,7 @@ import { count, shorten, t, timeColumn } from "./strings.ts";
 import { sourceRows } from "./sources.ts";
 import { swatch } from "./widgets.ts";
 
-const ROWS = 120;
+const ROWS = 40;
 const CALLS = 120;
 
 interface Sums {
@@ -23,6 +23,8 @@ export class MatrixPanel implements Panel {
   readonly element = h("div", { class: "mxp" });
   private readonly app: App;
   private limit = ROWS;
+  private entries: number[] = [];
+  private shown: { group: Group; row: HTMLElement }[] = [];
   private time = timeColumn(0);
   private known = new WeakMap<Group, Map<string, Sums>>();
 
@@ -35,7 +37,34 @@ export class MatrixPanel implements Panel {
     const seen: Key[] = ["mode", "entry", "selected", "open", "tab", "results", "graph", "predict"];
     if (this.app.state.tab !== "matrix" || !seen.some((key) => changed.has(key))) return;
     if (changed.has("results")) this.known = new WeakMap();
-    this.draw();
+    const only = [...changed].every((key) => key === "entry" || key === "selected");
+    if (only && !this.app.state.predict && this.entries.includes(this.app.state.entry)) this.move();
+    else this.draw();
+  }
+
+  /** Another call or op is current: the cells stay, the marks and reasons move. */
+  private move(): void {
+    const { app } = this;
+    const execution = app.execution();
+    const { entry, selected } = app.state;
+    const at = String(entry);
+    for (const cell of this.element.querySelectorAll<HTMLElement>("[data-e]")) cell.classList.toggle("on", cell.dataset.e === at);
+    for (const stop of this.element.querySelectorAll<HTMLElement>('[data-cell][tabindex="0"]')) stop.tabIndex = -1;
+    for (const [i, { group, row }] of this.shown.entries()) {
+      row.classList.toggle("sel", group.id === selected?.id);
+      redraw(row.lastElementChild as HTMLElement, prose(this.why(group, this.isOpen(group))));
+      if (group.id === selected?.id || (!selected && !i)) row.querySelector<HTMLElement>(`[data-e="${at}"]`)?.setAttribute("tabindex", "0");
+    }
+    if (!this.element.querySelector('[data-cell][tabindex="0"]')) this.element.querySelector<HTMLElement>(`[data-cell][data-e="${at}"]`)?.setAttribute("tabindex", "0");
+    const heads = this.element.querySelectorAll("thead th");
+    heads[heads.length - 1].textContent = t("why, in call {call}", { call: execution.label(entry) });
+    const body = this.element.querySelector("tbody") as HTMLElement;
+    for (const old of body.querySelectorAll(".src")) old.remove();
+    body.prepend(...sourceRows(app, execution, this.entries));
+  }
+
+  private isOpen(group: Group): boolean {
+    return group.kind !== "op" && this.app.state.open.has(group.id);
   }
 
   private draw(): void {
@@ -61,14 +90,14 @@ export class MatrixPanel implements Panel {
       "tr",
       {},
       h("th", { scope: "col" }, t("sources, then ops")),
-      entries.map((e) => h("th", { scope: "col", class: `c${e === entry ? " on" : ""}`, title: t("call {call}", { call: execution.label(e) }) }, size === "tiny" && e !== entry && e % 10 ? "" : execution.label(e))),
+      entries.map((e) => h("th", { scope: "col", class: `c${e === entry ? " on" : ""}`, "data-e": e, title: t("call {call}", { call: execution.label(e) }) }, size === "tiny" && e % 10 ? "" : execution.label(e))),
       h("th", { class: "r", scope: "col" }, t("op time")),
       h("th", { class: "r", scope: "col" }, t("redundant")),
       h("th", { class: "cause", scope: "col" }, t("why, in call {call}", { call: execution.label(entry) })),
     );
-    const rows = shown.map(({ group, depth }, index) =>
-      this.row(group, depth, entries, index, hidden),
-    );
+    const rows = shown.map(({ group, depth }, index) => this.row(group, depth, entries, index, hidden));
+    this.entries = entries;
+    this.shown = shown.map(({ group }, i) => ({ group, row: rows[i] }));
     redraw(
       this.element,
       first > 0 || entries.length < execution.calls.length ? h("p", { class: "q s0" }, t("{n} of {all} entries of the log, around the current one.", { n: entries.length, all: execution.calls.length })) : null,
@@ -90,7 +119,7 @@ export class MatrixPanel implements Panel {
     const { entry, selected } = app.state;
     const execution = app.execution();
     const op = group.kind === "op";
-    const open = !op && app.state.open.has(group.id);
+    const open = this.isOpen(group);
     let total = 0;
     let redundant = 0;
     const cells = entries.map((e) => {
@@ -104,7 +133,7 @@ export class MatrixPanel implements Panel {
         "td",
         {
           class: `c${current}`, role: "gridcell", "data-cell": `${index},${entries.indexOf(e)}`, "data-key": `cell-${group.id}-${e}`,
-          tabindex: e === entry && (group.id === selected?.id || (!selected && index === 0)) ? 0 : -1, "data-entry": e, "data-group": group.id,
+          tabindex: e === entry && (group.id === selected?.id || (!selected && index === 0)) ? 0 : -1, "data-e": e, "data-group": group.id,
           onclick: () => this.pick(group, e),
         },
         content,
@@ -208,7 +237,7 @@ export class MatrixPanel implements Panel {
       }
     } else if ((event.key === "Enter" || event.key === " ") && group) {
       if (group.kind !== "op") this.app.toggle(group);
-      this.pick(group, Number(cell.dataset.entry));
+      this.pick(group, Number(cell.dataset.e));
     } else return;
     event.preventDefault();
     event.stopPropagation();

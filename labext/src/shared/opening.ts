@@ -30,12 +30,13 @@ export function initiallyOpen(app: App): ReadonlySet<string> {
   let shown = root.children.length;
   const heap: Group[] = root.children.filter((child) => child.kind !== "op");
   const worth = (group: Group): number => group.rows.reduce((sum, row) => sum + weight[row], 0);
+  const whole = redundant ? weight.reduce((sum, one) => sum + one, 0) : 0;
   const value = new Map(heap.map((group) => [group, worth(group)]));
   while (heap.length) {
     heap.sort((a, b) => (value.get(b) as number) - (value.get(a) as number));
     const group = heap.shift() as Group;
-    // Without redundancy a graph of few ops is shown whole.
-    if (!(value.get(group) as number) && (redundant || root.rows.length > ROOM)) break;
+    // A small share of the redundant work is no reason to open; without redundancy a graph of few ops is shown whole.
+    if ((value.get(group) as number) <= 0.04 * whole && (redundant || root.rows.length > ROOM)) break;
     if (group.rows.length > 5000) continue;
     arrange(app.tree(), group);
     if (shown + group.children.length > ROOM) continue;
