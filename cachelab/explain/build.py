@@ -46,7 +46,8 @@ class Builder:
             self._rows[number] = rows
             self.tables[number] = {row: index for index, row in enumerate(rows)}
         self._sources: dict[tuple[int, str, str], int] = {}
-        self._needs: dict[int, tuple[tuple[str, ...], ...]] = {}
+        self._seen: dict[Any, dict[Any, int]] = {}
+        self._needs: dict[int, dict[str, tuple[str, ...]]] = {}
 
     def table(self, number: int) -> GraphTable:
         """Return one graph as users see it: virtual rows stand for the call op that they belong to."""
@@ -90,27 +91,32 @@ class Builder:
             elif slot.kind in {"cell", "race", "unique"} and not slot.after:
                 assert isinstance(slot.of, int)
                 source = self.source(flat.id, flat.cells[slot.of].kind, flat.cells[slot.of].name)
-                found[source] = "v0" if version.call is None else f"v{version.call + 1}"
+                seen = self._seen.setdefault(version.source, {})
+                found[source] = f"v{seen.setdefault(version.value, len(seen))}"
         return tuple(found.items())
 
-    def needs(self, plan: Plan, fetches: int) -> tuple[tuple[str, ...], ...]:
-        """Return for each fetch of a plan the fed tensors that it really needs."""
+    def needs(self, plan: Plan, fetches: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Return for each fetch of a call the fed tensors that it really needs."""
         known = self._needs.get(plan.id)
         if known is None:
-            masks, flat = needed_feeds(plan), plan.flat
-            feeds = sorted(plan.closure.fed_reached)
-            wanted: list[tuple[str, ...]] = []
-            for ref in plan.signature.fetches:
-                target = flat.resolve(ref, plan.signature.feeds)
-                mask = masks.get(target[0], 0) | masks.get(ref[0], 0)
-                own = (ref,) if ref in plan.signature.feeds else ()
-                picked = [feed for bit, feed in enumerate(feeds) if mask >> bit & 1]
-                wanted.append(tuple(flat.tensor_name(feed) for feed in (*own, *picked)))
-            for row in plan.signature.targets:
-                picked = [feed for bit, feed in enumerate(feeds) if masks.get(row, 0) >> bit & 1]
-                wanted.append(tuple(flat.tensor_name(feed) for feed in picked))
-            known = self._needs[plan.id] = tuple(wanted)
-        return known[:fetches]
+            known = self._needs[plan.id] = self._needed(plan)
+        return tuple(known.get(name, ()) for name in fetches)
+
+    @staticmethod
+    def _needed(plan: Plan) -> dict[str, tuple[str, ...]]:
+        masks, flat, signature = needed_feeds(plan), plan.flat, plan.signature
+        feeds = sorted(plan.closure.fed_reached)
+
+        def names(mask: int) -> tuple[str, ...]:
+            return tuple(flat.tensor_name(feed) for bit, feed in enumerate(feeds) if mask >> bit & 1)
+
+        found: dict[str, tuple[str, ...]] = {}
+        for ref in signature.fetches:
+            target = flat.resolve(ref, signature.feeds)
+            own = (flat.tensor_name(ref),) if target in signature.feeds else ()
+            found[flat.tensor_name(ref)] = own or names(masks.get(target[0], 0) | masks.get(ref[0], 0))
+        found.update((flat.name[row], names(masks.get(row, 0))) for row in signature.targets)
+        return found
 
 
 def build_record(name: str, parts: Any, lines: Any, options: Mapping[str, Any], faults: Sequence[str]) -> Record:
@@ -196,7 +202,7 @@ def _entry(call: LoggedCall, columns: int, versions: tuple[tuple[int, str], ...]
         columns=columns,
         failed=call.failed,
         versions=versions,
-        needs=() if call.plan is None else builder.needs(call.plan, len(call.fetches)),
+        needs=() if call.plan is None else builder.needs(call.plan, call.fetches),
         trace=call.trace,
     )
 

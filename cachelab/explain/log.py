@@ -46,7 +46,8 @@ class LoggedCall:
     ``began`` and ``ended`` number the starts and ends of all calls in one sequence; a call whose span covers the
     start of another overlaps it. The pieces of a partial run share ``handle``, ``plan`` and the span of the handle.
     ``scope`` names the place of the variables (a session, or a remote container); ``shared`` tells that others may
-    write there unseen; ``opaque`` that what ran is hidden, so that it may have written anything. ``config`` numbers device and optimiser settings.
+    write there unseen; ``opaque`` that what ran is hidden, so that it may have written anything.
+    ``config`` numbers device and optimiser settings.
     """
 
     index: int

@@ -13,13 +13,19 @@ if TYPE_CHECKING:
 
 def derived(plan: Plan) -> Outcome:
     """Return what ran in a call without a trace: the whole closure, but where branches and loops decide."""
-    flat = plan.flat
-    fates: dict[int, tuple[str, int]] = dict.fromkeys(plan.fed_only, ("d", -1))
-    fates.update({ref[0]: ("d", -1) for ref in plan.closure.fed_reached if flat.type[ref[0]].startswith("Placeholder")})
+    fates = _fed(plan)
     ran = set(plan.shown) - fates.keys()
     unsure = uncertain(plan) & ran
     fates.update(dict.fromkeys(unsure, ("x", -1)))
     return Outcome(frozenset(ran - unsure), fates, "d", dict.fromkeys(unsure, "a"), complete=not plan.conditional)
+
+
+def _fed(plan: Plan) -> dict[int, tuple[str, int]]:
+    """Return the fates of ops that were fed."""
+    flat = plan.flat
+    rows = set(plan.fed_only)
+    rows.update(ref[0] for ref in plan.closure.fed_reached if flat.type[ref[0]].startswith("Placeholder"))
+    return dict.fromkeys(rows, ("d", -1))
 
 
 def uncertain(plan: Plan) -> set[int]:
@@ -81,12 +87,15 @@ class HandleSteps:
         ran = frozenset(new - unsure - placeholders)
         return Outcome(ran, fates, "d", dict.fromkeys(unsure, "a"), complete=not plan.conditional)
 
+    def refused(self, *, hard: bool) -> Outcome:
+        """Return what is known of a piece that failed: nothing ran, or (``hard``) anything not run so far may have."""
+        rest = [row for row in self.plan.shown if row in self._needs and row not in self._ran] if hard else []
+        return Outcome(frozenset(), dict.fromkeys(rest, ("x", -1)), "d", dict.fromkeys(rest, "a"), complete=False)
+
 
 def failed(plan: Plan, culprit: int | None) -> Outcome:
     """Return what is known of a failed call: what the failing op waited for ran, what waits for it was not reached."""
-    flat = plan.flat
-    fates: dict[int, tuple[str, int]] = dict.fromkeys(plan.fed_only, ("d", -1))
-    fates.update({ref[0]: ("d", -1) for ref in plan.closure.fed_reached if flat.type[ref[0]].startswith("Placeholder")})
+    flat, fates = plan.flat, _fed(plan)
     ran: set[int] = set()
     if culprit is not None and culprit in plan.closure.waits:
         pending = [culprit]

@@ -146,12 +146,11 @@ class Plan:
                 race = self.state(row, cell, None).race
                 if race is not None:
                     yield Race(cell, row, race)
-        for ref in self.signature.fetches:
+        for ref in self.signature.fetches:  # what is fetched is copied out at the end of the call
             for cell in flat.aliases.get(ref[0], ()):
-                if ref[0] in self._before and self.writers.get(cell):
-                    race = self.state(ref[0], cell, None).race
-                    if race is not None:
-                        yield Race(cell, ref[0], race)
+                for writer in self.writers.get(cell, ()):
+                    if writer != ref[0] and not self._before.get(ref[0], 0) & self._bit[writer]:
+                        yield Race(cell, ref[0], writer)
 
     def _same_loop(self, row: int, other: int) -> bool:
         frames, others = self.flat.frame.get(row, ()), self.flat.frame.get(other, ())

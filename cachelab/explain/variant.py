@@ -122,7 +122,8 @@ class Variant:
                 inherited &= ~own.get(ref[0], {}).get(cell, 0)
                 mask |= self._read(row, cell, own)
             mask |= inherited
-        for cell in flat.reads.get(row, ()):
+        drawn = row in flat.draws  # new with every execution, whatever the state it drew from was
+        for cell in () if drawn else flat.reads.get(row, ()):
             if flat.cells[cell].local:
                 for writer in plan.local_writers.get(cell, ()):
                     mask |= masks.get(writer, 0)
@@ -130,7 +131,7 @@ class Variant:
                 mask |= self._read(row, cell, own)
         for cell in flat.aliases.get(row, ()):
             mask |= self._read(row, cell, own)
-        if row in flat.draws:
+        if drawn:
             mask |= self._bit(Slot("draw", row))
         for control in flat.control[row]:
             if control in plan.dead:

@@ -186,7 +186,7 @@ class Verdicts:
             return "r", back, (self.cause(kept),)
         last = _latest(call.last[number], row)
         if last is None:
-            return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier call ran this op"))),)
+            return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier completed call ran this op"))),)
         if last not in memo:
             found = self._reasons.differing(call, number, last)
             memo[last] = tuple(self.cause(cause) for cause in found)

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 PENDING = 16 << 20
 """Bytes of traces kept unread; reading waits until then, or until the record is asked for."""
 
+REFUSED = re.compile(
+    "has already been f|Must run 'setup'|can't be computed from the feeds|was not specified in|requires empty"
+)
+"""What TensorFlow says when it refuses a piece of a partial run before anything ran."""
+
 CULPRIT = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
@@ -218,13 +223,20 @@ class Capture:
             event.unreadable = "the handle was set up before the recording"
             return event
         event.held = sum(_array(value).nbytes for value in values.values())
-        handle.fed.update(event.feeds)
-        event.feeds = dict(handle.fed)
-        if handle.steps is not None:
-            refs = {place.graph.ref(tensor) for tensor in values}
-            fetched = {place.graph.ref(tensor)[0] for tensor in names[0]}
-            event.outcome = handle.steps.step(refs, fetched)
+        event.feeds = {**handle.fed, **event.feeds}
         return event
+
+    def _advance(self, event: Event) -> None:
+        """Note what a piece of a partial run made ready, now that it went well."""
+        handle, graph = event.handle, event.place.graph
+        assert handle is not None
+        handle.fed.update(event.feeds)
+        handle.fetches -= set(event.names[0])
+        if not handle.fetches:
+            handle.ended, handle.unfinished = event.ended, False
+        if handle.steps is not None:
+            refs = {graph.ref(tensor) for tensor in event.names[2]}
+            event.outcome = handle.steps.step(refs, {graph.ref(tensor)[0] for tensor in event.names[0]})
 
     def begin_callable(self, made: Any, arguments: tuple[Any, ...]) -> Event:
         """Note the start of a callable; one made before the recording hides what it runs."""
@@ -333,8 +345,8 @@ class Capture:
             rows = event.place.graph.flat.index
             culprit = next((rows[name] for name in match if name in rows), None)
             event.outcome = failed(event.plan, culprit)
-        if event.handle is not None:
-            event.handle.ended = event.ended = next(self._moments)
+        elif event.handle is not None and event.handle.steps is not None:
+            event.outcome = event.handle.steps.refused(hard=not REFUSED.search(event.failed))
 
     def _done(self, event: Event, result: Any) -> None:
         recorder = self.recorder
@@ -343,9 +355,7 @@ class Capture:
             if event.kind == "partial_run_setup":
                 self._handles[event.place.number, str(result)] = event.handle
                 return
-            event.handle.fetches -= set(event.names[0])
-            if not event.handle.fetches:
-                event.handle.ended, event.handle.unfinished = event.ended, False
+            self._advance(event)
         if recorder.trace != "off" and isinstance(result, list | tuple):
             digests = []
             for name, value in zip(event.names[0], result, strict=False):

@@ -200,8 +200,7 @@ def arguments(node: Any) -> tuple[Argument, ...]:
         return ()
     found: list[Argument] = []
     for argument in definition.input_arg:
-        for dtype in _dtypes(argument, node):
-            found.append(Argument(dtype == types_pb2.DT_RESOURCE, argument.is_ref))
+        found.extend(Argument(dtype == types_pb2.DT_RESOURCE, argument.is_ref) for dtype in _dtypes(argument, node))
     return tuple(found)
 
 

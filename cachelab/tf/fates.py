@@ -137,7 +137,7 @@ class Fates:
         )
 
     def _hubs(self, ran: set[int], fates: dict[int, tuple[str, int]]) -> None:
-        """A call op ran if any op of its body did, or if it was inlined away and left only its value."""
+        """Count a call op as executed if any op of its body was; the body of a compiled call is fused into it."""
         flat = self.plan.flat
         for row in reversed(self.plan.closure.order):
             if row in flat.outputs and row not in ran and any(member in ran for member in flat.members[row]):
@@ -213,7 +213,7 @@ class Fates:
         return None
 
     def _inherit(self, fates: dict[int, tuple[str, int]], ran: set[int]) -> None:
-        """An op merged or fused into one that itself was merged goes where that one went."""
+        """Lead an op that went into another one to where that one went in turn."""
         for row, (letter, into) in fates.items():
             target, steps = into, 0
             while target >= 0 and target not in ran and target in fates and steps < SEARCH:

@@ -113,7 +113,7 @@ def _notify(method: str, *arguments: Any) -> None:
             getattr(observer, method)(*arguments)
 
 
-def _install() -> None:
+def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
     """Replace the methods; the order of arguments is TensorFlow's own."""
     module = sys.modules[SESSION_MODULE]
     base = module.BaseSession
@@ -198,7 +198,7 @@ def _install() -> None:
 class _Finder(importlib.abc.MetaPathFinder):
     """Installs the hooks once TensorFlow's session module has been imported."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002  the interface's own
         if name != SESSION_MODULE:
             return None
         sys.meta_path.remove(self)

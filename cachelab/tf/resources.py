@@ -104,7 +104,7 @@ class Resources:
                 pending.append(inputs[0])
             elif kind == "IdentityN":
                 pending.append(inputs[ref[1]])
-            elif kind == "RefSelect" or kind == "_Select":
+            elif kind in {"RefSelect", "_Select"}:
                 pending.extend(inputs[1:])
             elif kind == "_LoopVar":
                 pending.extend(inputs[:2])

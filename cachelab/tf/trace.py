@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LABEL = re.compile(r"(\S+) = (\w+)\((.*)\)\s*$", re.DOTALL)
 LOWERED = re.compile(r"/(then|else|cond|body|branch\d+)/_\d+(?=/)")
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+WHILES = frozenset({"While", "StatelessWhile"})
 
 
 class Node(NamedTuple):
@@ -165,8 +166,9 @@ class TraceReader:
                     shape[row] = found[-1].shapes
         for row in outcome.ran:
             if row not in count:
-                trips = [count.get(member, 0) for member in flat.members.get(row, ())] if row in flat.outputs else []
-                count[row] = max([1, *trips]) if flat.type[row] in {"While", "StatelessWhile"} else 1
+                body = f"{flat.name[row]}/body/"
+                trips = [count.get(m, 0) for m in flat.members.get(row, ()) if flat.name[m].startswith(body)]
+                count[row] = max([1, *trips]) if flat.type[row] in WHILES else 1
         return Measured(seconds, sizes, count, start, shape, device)
 
 

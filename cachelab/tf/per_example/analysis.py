@@ -1,0 +1,242 @@
+"""What a loss does with its variables and its examples: the places where they meet, and the paths to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from tensorflow.python.framework import ops
+
+from cachelab.errors import NotApplicableError, OptionError
+from cachelab.i18n import translate as _
+from cachelab.tf.per_example.copying import ancestors
+from cachelab.tf.per_example.flow import FIXED, Flow, Layout, analyse
+from cachelab.tf.per_example.rules import Rule, Site, rule_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CONTROL = frozenset({"If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall"})
+_TRANSPARENT = frozenset({"Identity", "ReadVariableOp", "Cast", "Reshape", "ExpandDims", "Squeeze"})
+"""Ops on the way from a variable to its use that keep the order of its entries and their squared norm."""
+
+
+@dataclass
+class Use:
+    """A site, its rule (``None`` if there is none), and whether the weight there is the variable itself."""
+
+    site: Site | None
+    op: tf.Operation
+    index: int
+    rule: Rule | None
+    direct: bool
+
+
+@dataclass
+class Parameter:
+    """One of the variables asked for: its tensor in the graph and its uses."""
+
+    variable: Any
+    name: str
+    shape: tuple[int, ...]
+    dtype: tf.DType
+    source: tf.Tensor
+    uses: list[Use] = field(default_factory=list)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether every use has a rule."""
+        return all(use.rule is not None for use in self.uses)
+
+
+@dataclass
+class Problem:
+    """A loss per example, its inputs and variables, as found in a graph."""
+
+    loss: tf.Tensor
+    inputs: list[tf.Tensor]
+    parameters: list[Parameter]
+    flow: Flow | None
+    count: tf.Tensor
+    batch: int | None
+    xla: bool
+    coupled: NotApplicableError | None = None
+
+
+def study(
+    loss: tf.Tensor, variables: Sequence[Any], inputs: Sequence[tf.Tensor] | None, *, xla: bool = False
+) -> Problem:
+    """Find out where examples and variables meet in the graph of ``loss``.
+
+    Raises
+    ------
+    OptionError
+        If ``loss`` is not one number an example, or an input does not have the examples on its first axis.
+    """
+    loss = tf.convert_to_tensor(loss)
+    if loss.shape.rank != 1:
+        raise OptionError(
+            _("The loss `{name}` has shape {shape}; it must have one entry an example, shape [m].").format(
+                name=loss.name, shape=loss.shape
+            ),
+            _("Leave the reduction over the batch out (Keras losses: `reduction=None`)."),
+        )
+    order = ancestors([loss])
+    found = _default_inputs(loss, order) if inputs is None else list(inputs)
+    batch = _batch(loss, found)
+    parameters = [_parameter(variable, loss.graph) for variable in variables]
+    count = tf.shape(loss)[0] if batch is None else tf.constant(batch)
+    problem = Problem(loss, found, parameters, None, count, batch, xla)
+    try:
+        problem.flow = analyse(found, [loss], batch)
+    except NotApplicableError as error:
+        problem.coupled = error
+        return problem
+    _check_loss(problem)
+    if not problem.flow.unproven:
+        _find_uses(problem, order)
+    return problem
+
+
+def _default_inputs(loss: tf.Tensor, order: Sequence[tf.Operation]) -> list[tf.Tensor]:
+    captured = {tensor.ref() for tensor in getattr(loss.graph, "internal_captures", ())}
+    size = loss.shape[0]
+    found = []
+    for op in order:
+        if op.type not in {"Placeholder", "PlaceholderWithDefault"} or op.outputs[0].ref() in captured:
+            continue
+        tensor = op.outputs[0]
+        if tensor.shape.rank is None:
+            raise OptionError(
+                _("Placeholder `{name}` has no known rank, so that it is not clear whether it holds examples.").format(
+                    name=tensor.name
+                ),
+                _("Pass `inputs`, the tensors that have the examples on their first axis."),
+            )
+        if tensor.shape.rank > 0 and (tensor.shape[0] == size or tensor.shape[0] is None):
+            found.append(tensor)
+    if not found:
+        raise OptionError(
+            _("The loss `{name}` depends on no placeholder with examples.").format(name=loss.name),
+            _("Pass `inputs`, the tensors that have the examples on their first axis."),
+        )
+    return found
+
+
+def _batch(loss: tf.Tensor, inputs: Sequence[tf.Tensor]) -> int | None:
+    sizes = {loss.shape[0]}
+    for tensor in inputs:
+        if tensor.shape.rank == 0:
+            raise OptionError(
+                _("Input `{name}` is a scalar; inputs have the examples on their first axis.").format(name=tensor.name),
+                _("Leave it out of `inputs`: what is not an input is the same for all examples."),
+            )
+        sizes.add(tensor.shape[0] if tensor.shape.rank else None)
+    known = sizes - {None}
+    if len(known) > 1:
+        raise OptionError(
+            _("Loss and inputs have different numbers of examples: {sizes}.").format(sizes=sorted(known)),
+            _("All inputs and the loss have the examples on their first axis."),
+        )
+    return known.pop() if known else None
+
+
+def _check_loss(problem: Problem) -> None:
+    state = problem.flow.state(problem.loss)
+    if state is FIXED:
+        raise OptionError(
+            _("The loss `{name}` does not depend on the inputs {inputs}.").format(
+                name=problem.loss.name, inputs=", ".join(tensor.name for tensor in problem.inputs)
+            ),
+            _("Pass the tensors that it is computed from as `inputs`."),
+        )
+    if isinstance(state, Layout) and (state.axis, state.before, state.after) != (0, 1, 1):
+        raise OptionError(
+            _("The loss `{name}` has more than one entry an example.").format(name=problem.loss.name),
+            _("Sum or average the entries of each example first."),
+        )
+
+
+def _parameter(variable: Any, graph: tf.Graph) -> Parameter:
+    variable = unwrapped(variable)
+    if isinstance(variable, tf.Tensor):
+        source = variable
+    elif hasattr(variable, "handle"):
+        source = variable.handle
+    else:
+        source = variable._ref()
+    if tf.is_symbolic_tensor(source) is False or source.graph is not graph:
+        if not hasattr(graph, "capture"):
+            raise OptionError(
+                _("Variable `{name}` is not in the graph of the loss.").format(name=variable.name),
+                _("Pass variables of the same graph."),
+            )
+        source = graph.capture(source)
+    if not variable.shape.is_fully_defined():
+        raise OptionError(
+            _("Variable `{name}` has no fully known shape: {shape}.").format(name=variable.name, shape=variable.shape),
+            _("Give it one with `set_shape`."),
+        )
+    return Parameter(variable, variable.name, tuple(variable.shape.as_list()), variable.dtype.base_dtype, source)
+
+
+def unwrapped(variable: Any) -> Any:
+    """Return the TensorFlow variable in a Keras one."""
+    inner = getattr(variable, "_value", None)
+    return inner if isinstance(inner, tf.Variable) else variable
+
+
+def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
+    """Follow each variable through what depends on no input, up to the ops that combine it with the examples."""
+    carried: dict[Any, dict[int, bool]] = {}
+    for number, parameter in enumerate(problem.parameters):
+        carried.setdefault(parameter.source.ref(), {})[number] = True
+    for op in order:
+        hit = [(index, carried[tensor.ref()]) for index, tensor in enumerate(op.inputs) if tensor.ref() in carried]
+        if not hit:
+            continue
+        if not _passes_gradient(op):
+            continue
+        if any(problem.flow.state(out) is not FIXED for out in op.outputs):
+            for index, numbers in hit:
+                for number, direct in numbers.items():
+                    _add_use(problem, number, op, index, direct=direct and len(numbers) == 1)
+            continue
+        transparent = op.type in _TRANSPARENT and len(hit) == 1 and not _overridden(op)
+        for out in op.outputs:
+            into = carried.setdefault(out.ref(), {})
+            for _index, numbers in hit:
+                for number, direct in numbers.items():
+                    into[number] = direct and transparent and into.get(number, True)
+
+
+def _passes_gradient(op: tf.Operation) -> bool:
+    """Return whether some gradient goes through ``op`` (``stop_gradient``, shapes and comparisons let none pass)."""
+    kinds = {out.dtype.base_dtype for out in op.outputs}
+    if not any(kind.is_floating or kind.is_complex or kind in {tf.resource, tf.variant} for kind in kinds):
+        return False
+    try:
+        return op.type in _CONTROL or ops.get_gradient_function(op) is not None
+    except LookupError:
+        return True
+
+
+def _overridden(op: tf.Operation) -> bool:
+    """Return whether a gradient of the user's own replaces that of the op type."""
+    return "_gradient_op_type" in op.node_def.attr
+
+
+def _add_use(problem: Problem, number: int, op: tf.Operation, index: int, *, direct: bool) -> None:
+    parameter = problem.parameters[number]
+    layout = problem.flow.layout(op.outputs[0]) if op.outputs else None
+    weight = op.inputs[index]
+    shape = parameter.shape if weight.dtype is tf.resource else weight.shape
+    site = rule = None
+    if layout is not None and (isinstance(shape, tuple) or shape.is_fully_defined()):
+        shape = shape if isinstance(shape, tuple) else tuple(shape.as_list())
+        site = Site(op, index, shape, layout, problem.flow, problem.count, problem.xla)
+        rule = None if _overridden(op) else rule_for(site)
+    parameter.uses.append(Use(site, op, index, rule, direct))
+
+

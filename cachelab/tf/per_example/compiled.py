@@ -1,0 +1,195 @@
+"""The function form in eager code: one trace a loss, found again, compiled by XLA where that was measured to win."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import tensorflow as tf
+from tensorflow.python.autograph.core import ag_ctx as control_status
+from tensorflow.python.autograph.impl import api as autograph
+
+from cachelab.errors import OptionError
+from cachelab.i18n import translate as _
+from cachelab.tf.per_example.analysis import Problem, study, unwrapped
+from cachelab.tf.per_example.copying import ancestors
+from cachelab.tf.per_example.memory import chunk_for
+from cachelab.tf.per_example.methods import solve
+from cachelab.tf.per_example.plans import Plan, make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_KEPT: Final = 64
+"""Traces kept, the least recently used one goes first."""
+_CALLS_BEFORE_XLA: Final = 3
+_NOT_FOR_XLA: Final = ("Conv", "DepthwiseConv", "MaxPool", "AvgPool", "While", "StatelessWhile", "PyFunc", "EagerPyFunc")
+"""Beginnings of op types for which XLA was measured to lose on CPU (convolutions 2 to 4 times), or that it can't do."""
+_FAILURES: Final = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.UnimplementedError,
+    tf.errors.InternalError,
+    tf.errors.NotFoundError,
+)
+
+
+class Entry:
+    """One loss with its variables, inputs' specs and task, traced."""
+
+    def __init__(
+        self, loss: Callable[..., Any], variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
+    ) -> None:
+        # Only the user's function goes through AutoGraph: tracing our own with it takes several times as long.
+        self.loss = autograph.tf_convert(loss, control_status.control_status_ctx())
+        self.original = loss  # the key that finds this trace again must stay alive
+        self.variables, self.task, self.method = variables, task, method
+        self.structure = inputs
+        self.specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tf.nest.flatten(inputs)]
+        self.problem = self._studied()
+        self.problem.xla = jit is True or (jit == "auto" and suits_xla(self.problem))
+        self.plan = make_plan(self.problem, task, method)
+        self.calls_before_xla = 0 if jit is True else _CALLS_BEFORE_XLA
+        self.xla = self.problem.xla
+        self.plain: Any = None
+        self.fast: Any = None
+        self.calls = 0
+
+    def _studied(self) -> Problem:
+        """Return the problem as found in a trace that is thrown away."""
+        found: list[Problem] = []
+
+        def look(*tensors: tf.Tensor) -> tf.Tensor:
+            losses = self.loss(*tf.nest.pack_sequence_as(self.structure, tensors))
+            found.append(study(losses, self.variables, tensors))
+            return losses
+
+        tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
+        return found[-1]
+
+    def _compile(self, *, xla: bool) -> Any:
+        def work(max_norm: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
+            losses = self.loss(*tf.nest.pack_sequence_as(self.structure, tensors))
+            problem = study(losses, self.variables, tensors, xla=xla)
+            return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
+
+        signature = [tf.TensorSpec([], tf.float32), *self.specs]
+        return tf.function(
+            work, input_signature=signature, jit_compile=xla, autograph=False
+        ).get_concrete_function()
+
+    def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
+        """Return the results for one batch."""
+        self.calls += 1
+        if self.xla and self.calls > self.calls_before_xla:
+            try:
+                self.fast = self.fast or self._compile(xla=True)
+                return self.fast(max_norm, *tensors)
+            except _FAILURES:
+                if self.calls_before_xla == 0:
+                    raise
+                # An op that XLA can't compile: the same graph runs without it, so auto goes back to that.
+                self.xla = False
+        self.plain = self.plain or self._compile(xla=False)
+        return self.plain(max_norm, *tensors)
+
+
+_entries: OrderedDict[Any, Entry] = OrderedDict()
+
+
+def suits_xla(problem: Problem) -> bool:
+    """Return whether XLA was measured to win on graphs like this (2 CPU cores; see docs/per_example.md)."""
+    if problem.flow is None or problem.flow.unproven or problem.flow.draws:
+        return False
+    if any(not parameter.has_rules for parameter in problem.parameters):
+        return False
+    types = {op.type for op in ancestors([problem.loss])}
+    return "MatMul" in " ".join(types) and not any(op_type.startswith(_NOT_FOR_XLA) for op_type in types)
+
+
+def as_inputs(inputs: Any) -> tuple[Any, ...]:
+    """Return the inputs of a loss function as a tuple of (structures of) tensors."""
+    if inputs is None:
+        raise OptionError(
+            _("A loss function needs `inputs`, the tensors that it is called with."),
+            _("Pass them as a sequence: `loss(*inputs)` is called."),
+        )
+    several = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+    return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
+
+
+def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str) -> Entry:
+    """Return the trace of a loss, made now or found again."""
+    flat = tf.nest.flatten(inputs)
+    if not flat or any(tensor.shape.rank == 0 for tensor in flat):
+        raise OptionError(
+            _("Inputs need the examples on their first axis; a scalar has none."),
+            _("Let the loss function close over what is the same for all examples."),
+        )
+    specs = tuple((tensor.dtype, tuple(tensor.shape[1:])) for tensor in flat)
+    shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs))
+    key = (loss, tuple(id(unwrapped(variable)) for variable in variables), specs, shape, task, method, jit)
+    try:
+        entry = _entries.get(key)
+    except TypeError:
+        key = (id(loss), *key[1:])
+        entry = _entries.get(key)
+    if entry is None:
+        entry = _entries[key] = Entry(loss, variables, inputs, task, method, jit)
+        while len(_entries) > _KEPT:
+            _entries.popitem(last=False)
+    _entries.move_to_end(key)
+    return entry
+
+
+def traced_plan(
+    loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
+) -> Plan:
+    """Return the plan of a loss function."""
+    with tf.init_scope():
+        return entry_for(loss, variables, inputs, task, method, jit).plan
+
+
+def run_eagerly(
+    loss: Any,
+    variables: list[Any],
+    inputs: tuple[Any, ...],
+    task: str,
+    method: str,
+    chunk_size: int | str | None,
+    jit: bool | str,
+    memory_budget: int,
+    max_norm: Any,
+) -> list[tf.Tensor]:
+    """Return a task's results for a batch of eager tensors."""
+    entry = entry_for(loss, variables, inputs, task, method, jit)
+    tensors = tf.nest.flatten(inputs)
+    counts = {tensor.shape[0] for tensor in tensors}
+    if len(counts) > 1:
+        raise OptionError(
+            _("The inputs have different numbers of examples: {sizes}.").format(sizes=sorted(counts)),
+            _("All inputs have the examples on their first axis."),
+        )
+    (count,) = counts
+    limit = tf.constant(0.0) if max_norm is None else tf.cast(max_norm, tf.float32)
+    size = chunk_for(entry.problem, task, memory_budget) if chunk_size == "auto" else chunk_size
+    if size is None or size >= count:
+        return list(entry(tensors, limit))
+    if entry.plan.method == "jacobian":
+        raise OptionError(
+            _("Examples that are coupled can't be taken in chunks: each chunk would be another batch."),
+            _("Leave `chunk_size` out."),
+        )
+    return _in_chunks(entry, tensors, limit, size, count)
+
+
+def _in_chunks(entry: Entry, tensors: list[tf.Tensor], limit: tf.Tensor, size: int, count: int) -> list[tf.Tensor]:
+    from tqdm.auto import tqdm
+
+    starts = tqdm(range(0, count, size), desc=_("examples in chunks"), delay=2, leave=False)
+    parts = (entry([tensor[start : start + size] for tensor in tensors], limit) for start in starts)
+    if entry.task != "clipped":
+        return [tf.concat(found, axis=0) for found in zip(*parts, strict=True)]
+    total = list(next(parts))
+    for part in parts:
+        total = [a + b for a, b in zip(total, part, strict=True)]
+    return total

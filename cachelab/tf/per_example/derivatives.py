@@ -1,0 +1,167 @@
+"""f'(x1), ..., f'(xn) in one run: the sum trick where examples are proven apart, the true diagonal elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
+
+from cachelab.errors import NotApplicableError, OptionError
+from cachelab.i18n import translate as _
+from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the registry
+from cachelab.tf.per_example.copies import check_copyable
+from cachelab.tf.per_example.copying import copy_slice
+from cachelab.tf.per_example.flow import CoupledError, Flow, Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
+    """Return the derivative of each ``y[i] = f(x[i])`` by its own ``x[i]``, in the shape of ``x``.
+
+    Parameters
+    ----------
+    y
+        Graph form: a tensor that depends on ``x``. Function form: the function f, ``f(x) -> y``, for eager code or
+        inside a ``tf.function``. Either ``y`` has the shape of ``x``, and each entry is differentiated by the entry
+        at its place; or ``y`` is ``[m]`` and ``x`` is ``[m, ...]``, and each ``y[i]`` is differentiated by all of ``x[i]``.
+    x
+        The tensor to differentiate by, examples on the first axis.
+    grad_ys
+        Weights in the shape of ``y``, as in ``tf.gradients``: entry i of the result is multiplied by entry i. With
+        g(x) for the weights the mean of the result is the estimate of E[f'(x) g(x)], in one run.
+
+    Returns
+    -------
+    tf.Tensor
+        ``[m, ...]`` like ``x``; zeros where y does not depend on x. Apply it twice for second derivatives: the diagonal
+        of the Hessian, not the sums of its rows that a gradient of a gradient gives.
+
+    Raises
+    ------
+    NotApplicableError
+        If an op couples the examples, or can't be proven not to; the message names it.
+    OptionError
+        If the shapes fit neither form.
+
+    Examples
+    --------
+    >>> import tensorflow as tf
+    >>> derivatives(lambda x: x * x, tf.constant([1.0, 2.0, 3.0])).numpy().tolist()
+    [2.0, 4.0, 6.0]
+
+    Notes
+    -----
+    The sum trick: ``d sum(y) / dx[i] = dy[i]/dx[i]`` if ``y[j]`` does not depend on ``x[i]`` for other j. That is proven
+    op by op for each axis; along axes that do mix (a softmax over the last one, say) one backward pass an entry
+    of those axes gives the true diagonal.
+    """
+    if not callable(y):
+        return _in_graph(tf.convert_to_tensor(y), tf.convert_to_tensor(x), grad_ys)
+    x = tf.convert_to_tensor(x)
+    if tf.executing_eagerly():
+        return _eager(y, x, grad_ys)
+    inner = tf.identity(x)
+    return _in_graph(tf.convert_to_tensor(y(inner)), inner, grad_ys)
+
+
+def _eager(f: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
+    def work(x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        inner = tf.identity(x)
+        return _in_graph(tf.convert_to_tensor(f(inner)), inner, weights)
+
+    return tf.function(work)(x, None if grad_ys is None else tf.convert_to_tensor(grad_ys))
+
+
+def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
+    if not tf.is_symbolic_tensor(y):
+        raise OptionError(
+            _("`y` is a value, which has no graph to go back through."), _("Pass the function: `derivatives(f, x)`.")
+        )
+    ranks = (y.shape.rank, x.shape.rank)
+    if None in ranks or 0 in ranks:
+        raise OptionError(
+            _("`y` has shape {y} and `x` has shape {x}; both need a known rank and a first axis of examples.").format(
+                y=y.shape, x=x.shape
+            ),
+            _("Use `set_shape`, or `tf.gradients` for a single number."),
+        )
+    matching = y.shape.is_compatible_with(x.shape)
+    if not matching and not (ranks[0] == 1 and y.shape[:1].is_compatible_with(x.shape[:1])):
+        raise OptionError(
+            _("`y` has shape {y} and `x` has shape {x}: neither entry by entry nor one number an example.").format(
+                y=y.shape, x=x.shape
+            ),
+            _("Sum or pick the entries of each example first, or differentiate them one by one."),
+        )
+    _prove_apart(y, x, 0)
+    mixed = [axis for axis in range(1, ranks[1]) if matching and not _stays_apart(y, x, axis)]
+    weights = None if grad_ys is None else tf.cast(grad_ys, y.dtype)
+    found = _diagonal(y, x, weights, mixed) if mixed else _gradient(y, x, weights)
+    found.set_shape(x.shape)
+    return found
+
+
+def _gradient(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+    (found,) = tf.gradients(y, [x], grad_ys=weights)
+    return tf.zeros_like(x) if found is None else tf.convert_to_tensor(found)
+
+
+def _prove_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> None:
+    """Raise unless entry i along ``axis`` of y depends on entry i along ``axis`` of x only."""
+    flow = Flow({x.ref(): Layout(axis)}, x.shape[axis] if x.shape[axis] != 1 else None)
+    flow.run([y])
+    if flow.unproven:
+        name, op_type = next(iter(flow.unproven.items()))
+        raise NotApplicableError(
+            _("No layout rule knows op `{op}` ({type}), so that it is not proven that it keeps the examples apart.").format(
+                op=name, type=op_type
+            ),
+            _("Register one with `cachelab.tf.per_example.layout_rule`, or take the Jacobian."),
+        )  # fmt: skip
+    state = flow.state(y)
+    if isinstance(state, Layout) and (state.axis, state.before, state.after) != (axis, 1, 1):
+        raise NotApplicableError(
+            _("`{y}` does not have the examples where `{x}` has them.").format(y=y.name, x=x.name),
+            _("Bring the examples of both to the first axis."),
+        )
+
+
+def _stays_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> bool:
+    try:
+        _prove_apart(y, x, axis)
+    except (CoupledError, NotApplicableError):
+        return False
+    return True
+
+
+def _diagonal(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None, mixed: list[int]) -> tf.Tensor:
+    """Return the diagonal over the axes in ``mixed``: a backward pass for each place along them, all in one run."""
+    lengths = tf.shape(x)
+    seed = tf.ones_like(y) if weights is None else tf.identity(tf.broadcast_to(weights, tf.shape(y)))
+    (gradient,) = tf.gradients(y, [x], grad_ys=seed)
+    if gradient is None:
+        return tf.zeros_like(x)
+    gradient = tf.convert_to_tensor(gradient)
+    check_copyable([gradient], [seed])
+    places = tf.reduce_prod(tf.gather(lengths, mixed))
+
+    def mask(place: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+        """Return 1 at one place along the mixed axes, broadcastable to x."""
+        result: Any = 1
+        rest = place
+        for axis in reversed(mixed):
+            line = tf.one_hot(tf.math.floormod(rest, lengths[axis]), lengths[axis], dtype=dtype)
+            rest = rest // lengths[axis]
+            result = result * tf.reshape(line, [-1 if other == axis else 1 for other in range(x.shape.rank)])
+        return result
+
+    def body(place: tf.Tensor) -> tf.Tensor:
+        part = seed * mask(place, seed.dtype)
+        part.set_shape(y.shape)
+        (row,) = copy_slice([gradient], {seed.ref(): part}, name="place")
+        return row * mask(place, row.dtype)
+
+    return tf.reduce_sum(parallel_for.pfor(body, places), axis=0)

@@ -1,0 +1,252 @@
+"""Where the examples are in every tensor: a proof, op by op, that they stay apart.
+
+Each tensor on the way from the inputs to the loss gets a state: ``FIXED`` (depends on no input), ``SIZE`` (depends
+on the shapes of the inputs only), a :class:`Layout` (which axis counts the examples) or :class:`Unproven`. An op
+that mixes examples is an error that names it. Rules for op types are in a registry, see :func:`layout_rule`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import tensor_util
+
+from cachelab.errors import NotApplicableError
+from cachelab.i18n import translate as _
+from cachelab.tf.per_example.copying import ancestors, dependent
+from cachelab.tf.per_example.extents import EXAMPLES, Extent, Size, divide, product
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+class Kind(Enum):
+    """States of tensors that do not depend on the values of the inputs."""
+
+    FIXED = "fixed"
+    SIZE = "size"
+
+
+FIXED: Final = Kind.FIXED
+SIZE: Final = Kind.SIZE
+M: Final = Extent.of(EXAMPLES)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Axis ``axis`` counts the examples; its index is ``(b * m + example) * after + a`` with ``b < before``.
+
+    For a list of tensors (``TensorList``) it is the layout of the elements. ``iota``: the entries are the numbers
+    0 to m - 1 of the examples themselves.
+    """
+
+    axis: int
+    before: Size = 1
+    after: Size = 1
+    iota: bool = False
+
+    @property
+    def size(self) -> Size:
+        """The size of the axis."""
+        return self.before * M * self.after
+
+    def moved(self, axis: int) -> Layout:
+        """Return the same layout at another axis."""
+        return Layout(axis, self.before, self.after)
+
+
+@dataclass(frozen=True)
+class Unproven:
+    """The tensor depends on an op that no rule knows: examples may have been mixed."""
+
+    op: str
+    type: str
+
+
+State = Kind | Layout | Unproven
+Rule = "Callable[[Flow, tf.Operation], list[State]]"
+_RULES: dict[str, Any] = {}
+
+
+def layout_rule(*op_types: str) -> Callable[[Any], Any]:
+    """Register how an op type passes examples on: ``rule(flow, op) -> one state an output``.
+
+    The rule is called when some input has a :class:`Layout` (or, for ops that create an axis of examples, a size).
+    It returns states, or raises ``flow.couples(op)`` where the op mixes examples.
+
+    Examples
+    --------
+    >>> @layout_rule("MyOp")
+    ... def rows_stay_rows(flow, op):
+    ...     return [flow.layout(op.inputs[0])]
+    """
+
+    def register(rule: Any) -> Any:
+        for op_type in op_types:
+            _RULES[op_type] = rule
+        return rule
+
+    return register
+
+
+class CoupledError(NotApplicableError):
+    """An op mixes the examples; ``op`` is its name."""
+
+    def __init__(self, op: tf.Operation, how: str) -> None:
+        super().__init__(
+            _("Op `{op}` ({type}) couples the examples: {how}. Entry i of the result then depends on other examples, and so does "
+              "its gradient.").format(op=op.name, type=op.type, how=how),
+            _("Take it out of the loss (for batch normalisation: use stored statistics), or ask for `method=\"jacobian\"`, "
+              "which gives the gradient of each entry through the coupling."),
+        )  # fmt: skip
+        self.op = op.name
+
+
+class Flow:
+    """The states of the tensors between ``inputs`` and the targets given to :meth:`run`.
+
+    Parameters
+    ----------
+    inputs
+        Tensor reference -> state at the start.
+    batch
+        The number of examples if it is known when the graph is built.
+    """
+
+    def __init__(self, inputs: dict[Any, State], batch: int | None = None) -> None:
+        self.states: dict[Any, State] = dict(inputs)
+        self.batch = batch
+        self.draws: dict[Any, Layout] = {}
+        self.pins: dict[Any, None] = {}
+        self.unproven: dict[str, str] = {}
+        self._shapes: dict[Any, list[Size]] = {}
+        self._values: dict[Any, Any] = {}
+
+    def run(self, targets: Sequence[tf.Tensor]) -> None:
+        """Give a state to every tensor that ``targets`` depend on."""
+        sources = [ref.deref() for ref in self.states]
+        for op in dependent(ancestors(targets, sources), sources):
+            states = self._step(op)
+            for tensor, state in zip(op.outputs, states, strict=True):
+                self.states.setdefault(tensor.ref(), state)
+            if any(isinstance(state, Layout) for state in states):
+                self._pin(op)
+
+    def _step(self, op: tf.Operation) -> list[State]:
+        states = [self.state(tensor) for tensor in op.inputs]
+        broken = next((state for state in states if isinstance(state, Unproven)), None)
+        if broken is not None:
+            return [broken] * len(op.outputs)
+        rule = _RULES.get(op.type)
+        if not any(isinstance(state, Layout) for state in states):
+            return rule(self, op) if getattr(rule, "creates", False) else [SIZE] * len(op.outputs)
+        found = None if rule is None else rule(self, op)
+        if found is None:
+            self.unproven[op.name] = op.type
+            return [Unproven(op.name, op.type)] * len(op.outputs)
+        return found
+
+    def _pin(self, op: tf.Operation) -> None:
+        """Remember numbers that depend on the batch size: a batch of one would change them."""
+        for tensor in op.inputs:
+            if self.state(tensor) is SIZE and tensor.dtype.is_floating:
+                self.pins[tensor.ref()] = None
+
+    def state(self, tensor: tf.Tensor) -> State:
+        """Return the state of a tensor; what the walk did not reach is fixed."""
+        return self.states.get(tensor.ref(), FIXED)
+
+    def layout(self, tensor: tf.Tensor) -> Layout | None:
+        """Return the layout of a tensor, ``None`` where it has none."""
+        state = self.state(tensor)
+        return state if isinstance(state, Layout) else None
+
+    def layouts(self, tensors: Iterable[tf.Tensor]) -> list[Layout | None]:
+        """Return the layouts of several tensors."""
+        return [self.layout(tensor) for tensor in tensors]
+
+    def couples(self, op: tf.Operation, how: str = "") -> CoupledError:
+        """Return the error that says that ``op`` mixes examples."""
+        return CoupledError(op, how or _("it mixes entries along the axis that counts them"))
+
+    def sub_flow(self, inputs: dict[Any, State], values: dict[Any, Any]) -> Flow:
+        """Return a flow for the body of a function called in this one."""
+        flow = Flow(inputs, self.batch)
+        flow._values.update(values)
+        return flow
+
+    def same(self, one: Size, other: Size) -> bool:
+        """Return whether two sizes are surely equal."""
+        return self.number(one) == self.number(other)
+
+    def number(self, size: Size) -> Size:
+        """Return ``size`` with the number of examples put in, where it is known."""
+        if self.batch is None or not isinstance(size, Extent):
+            return size
+        count = size.symbols.count(EXAMPLES)
+        rest = [Extent.of(symbol) for symbol in size.symbols if symbol != EXAMPLES]
+        return product([size.factor * self.batch**count, *rest])
+
+    def shape(self, tensor: tf.Tensor) -> list[Size] | None:
+        """Return the sizes of the axes, as numbers where known; ``None`` if not even the rank is."""
+        key = tensor.ref()
+        if key not in self._shapes:
+            if tensor.shape.rank is None:
+                return None
+            from cachelab.tf.per_example.sizes import derived_shape
+
+            sizes: list[Size] = list(tensor.shape.as_list())
+            layout = self.layout(tensor)
+            if layout is not None and tensor.dtype is not tf.variant and layout.axis < len(sizes):
+                sizes[layout.axis] = layout.size
+            if None in sizes:
+                derived = derived_shape(self, tensor)
+                sizes = [new if old is None else old for old, new in zip(sizes, derived, strict=True)]
+            self._shapes[key] = [Extent.unknown() if size is None else size for size in sizes]
+        return self._shapes[key]
+
+    def value(self, tensor: tf.Tensor) -> np.ndarray | None:
+        """Return a small integer tensor's value as an array of sizes, ``None`` if it can't be known."""
+        key = tensor.ref()
+        if key not in self._values:
+            from cachelab.tf.per_example.sizes import derived_value
+
+            constant = None
+            if self.state(tensor) is FIXED and tensor.dtype.is_integer:
+                constant = tensor_util.constant_value(tensor)
+            self._values[key] = derived_value(self, tensor) if constant is None else np.asarray(constant).astype(object)
+        return self._values[key]
+
+    def relayout(self, sizes: Sequence[Size], layout: Layout, new: Sequence[Size]) -> Layout | None:
+        """Return where the examples are after a reshape from ``sizes`` to ``new``, ``None`` if torn apart."""
+        outer = self.number(product(sizes[: layout.axis]) * layout.before)
+        block = self.number(outer * M)
+        passed: Size = 1
+        for axis, size in enumerate(new):
+            before = divide(outer, self.number(passed))
+            if before is None:
+                return None
+            passed = passed * size
+            after = divide(self.number(passed), block)
+            if after is not None:
+                return Layout(axis, before, after)
+        return None
+
+
+def analyse(inputs: Sequence[tf.Tensor], targets: Sequence[tf.Tensor], batch: int | None = None) -> Flow:
+    """Return the flow of examples from axis 0 of ``inputs`` to ``targets``.
+
+    Raises
+    ------
+    CoupledError
+        If an op on the way mixes examples.
+    """
+    from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the registry
+
+    flow = Flow({tensor.ref(): Layout(0) for tensor in inputs}, batch)
+    flow.run(targets)
+    return flow

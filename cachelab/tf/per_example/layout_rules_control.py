@@ -1,0 +1,165 @@
+"""How calls of functions, branches, loops and lists of tensors pass examples on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensorflow.python.framework import function_def_to_graph
+from tensorflow.python.framework.func_graph import FuncGraph
+
+from cachelab.i18n import translate as _
+from cachelab.tf.per_example.effects import function_def
+from cachelab.tf.per_example.flow import FIXED, SIZE, Layout, Unproven, layout_rule
+from cachelab.tf.per_example.layout_tools import creates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import tensorflow as tf
+
+    from cachelab.tf.per_example.flow import Flow, State
+
+_ROUNDS = 10
+"""A loop's states only go up (fixed, size, layout), so that they settle in a few rounds."""
+
+
+def body_graph(op: tf.Operation, attribute: str) -> Any:
+    """Return the FuncGraph of the function that ``op`` names in an attribute, built from its definition."""
+    return named_body(op, op.get_attr(attribute).name)
+
+
+def named_body(op: tf.Operation, name: str) -> Any:
+    """Return a FuncGraph with the body of the function called ``name``.
+
+    The graph that was traced knows more shapes than its definition.
+    """
+    graph = op.graph
+    while graph is not None:
+        function = graph._get_function(name)
+        if isinstance(getattr(function, "graph", None), FuncGraph):
+            return function.graph
+        graph = getattr(graph, "outer_graph", None)
+    with op.graph.as_default():
+        return function_def_to_graph.function_def_to_graph(function_def(op.graph, name))
+
+
+def _through(flow: Flow, body: Any, tensors: Sequence[tf.Tensor], states: Sequence[State], name: str) -> tuple[list[State], Flow]:
+    """Return the states of a body's outputs for those of its arguments."""
+    inputs = {inner.ref(): state for inner, state in zip(body.inputs, states, strict=True) if state is not FIXED}
+    values = {}
+    for inner, outer in zip(body.inputs, tensors, strict=False):
+        if inner.dtype.is_integer and flow.value(outer) is not None:
+            values[inner.ref()] = flow.value(outer)
+    inside = flow.sub_flow(inputs, values)
+    inside.run(body.outputs)
+    flow.unproven.update({f"{name}/{op}": op_type for op, op_type in inside.unproven.items()})
+    return [inside.state(tensor) for tensor in body.outputs], inside
+
+
+@layout_rule("PartitionedCall", "StatefulPartitionedCall")
+@creates
+def _call(flow: Flow, op: tf.Operation) -> list[State]:
+    body = body_graph(op, "f")
+    states, inside = _through(flow, body, op.inputs, [flow.state(tensor) for tensor in op.inputs], op.name)
+    _note_draws(flow, op, inside)
+    return states
+
+
+def _note_draws(flow: Flow, op: tf.Operation, inside: Flow) -> None:
+    """A draw inside a function can't be kept for a copy, so that a copy would draw anew."""
+    if inside.draws or inside.pins:
+        flow.unproven.setdefault(op.name, op.type)
+
+
+@layout_rule("If", "StatelessIf", "Case", "StatelessCase")
+@creates
+def _branch(flow: Flow, op: tf.Operation) -> list[State]:
+    if flow.layout(op.inputs[0]) is not None:
+        raise flow.couples(op, _("which branch is taken depends on the examples"))
+    names = [op.get_attr("then_branch"), op.get_attr("else_branch")] if "If" in op.type else op.get_attr("branches")
+    joined: list[State] | None = None
+    for branch in names:
+        states, inside = _through(
+            flow, named_body(op, branch.name), op.inputs[1:], [flow.state(tensor) for tensor in op.inputs[1:]], op.name
+        )
+        _note_draws(flow, op, inside)
+        joined = states if joined is None else [_join(a, b, op) for a, b in zip(joined, states, strict=True)]
+    return joined or []
+
+
+@layout_rule("While", "StatelessWhile")
+@creates
+def _loop(flow: Flow, op: tf.Operation) -> list[State]:
+    body, condition = body_graph(op, "body"), body_graph(op, "cond")
+    states = [flow.state(tensor) for tensor in op.inputs]
+    for _round in range(_ROUNDS):
+        after, inside = _through(flow, body, (), states, op.name)
+        joined = [_join(a, b, op) for a, b in zip(states, after, strict=True)]
+        if joined == states:
+            break
+        states = joined
+    _note_draws(flow, op, inside)
+    (decision,), _inside = _through(flow, condition, (), states, op.name)
+    if isinstance(decision, Layout):
+        raise flow.couples(op, _("how many times it goes round depends on all examples"))
+    return [decision if isinstance(decision, Unproven) else state for state in states]
+
+
+def _join(one: State, other: State, op: tf.Operation) -> State:
+    if one == other or other is FIXED:
+        return one
+    if one is FIXED or (one is SIZE and isinstance(other, Layout)):
+        return other
+    if other is SIZE:
+        return one
+    if isinstance(one, Layout) and isinstance(other, Layout):
+        a, b = (one.axis, one.before, one.after), (other.axis, other.before, other.after)
+        return one.moved(one.axis) if a == b else Unproven(op.name, op.type)
+    return one if isinstance(one, Unproven) else other
+
+
+@layout_rule("TensorListFromTensor")
+def _list_from_tensor(flow: Flow, op: tf.Operation) -> list[State] | None:
+    layout = flow.layout(op.inputs[0])
+    if layout is None:
+        return [SIZE]
+    if layout.axis == 0:
+        raise flow.couples(op, _("it takes the examples apart"))
+    return [layout.moved(layout.axis - 1)]
+
+
+@layout_rule("TensorListSetItem")
+def _list_set(flow: Flow, op: tf.Operation) -> list[State] | None:
+    return _list_with(flow, op, op.inputs[0], op.inputs[2])
+
+
+@layout_rule("TensorListPushBack")
+def _list_push(flow: Flow, op: tf.Operation) -> list[State] | None:
+    return _list_with(flow, op, op.inputs[0], op.inputs[1])
+
+
+def _list_with(flow: Flow, op: tf.Operation, handle: tf.Tensor, item: tf.Tensor) -> list[State] | None:
+    return [_join(flow.state(handle), flow.state(item), op)]
+
+
+@layout_rule("TensorListGetItem")
+def _list_get(flow: Flow, op: tf.Operation) -> list[State] | None:
+    if flow.layout(op.inputs[1]) is not None:
+        return None
+    return [flow.state(op.inputs[0])]
+
+
+@layout_rule("TensorListPopBack")
+def _list_pop(flow: Flow, op: tf.Operation) -> list[State] | None:
+    return [flow.state(op.inputs[0])] * 2
+
+
+@layout_rule("TensorListStack")
+def _list_stack(flow: Flow, op: tf.Operation) -> list[State] | None:
+    layout = flow.layout(op.inputs[0])
+    return None if layout is None else [layout.moved(layout.axis + 1)]
+
+
+@layout_rule("TensorListResize")
+def _list_resize(flow: Flow, op: tf.Operation) -> list[State] | None:
+    return [flow.state(op.inputs[0])]

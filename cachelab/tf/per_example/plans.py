@@ -1,0 +1,169 @@
+"""Which method serves which variable, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from cachelab.errors import NotApplicableError, OptionError
+from cachelab.i18n import translate as _
+
+if TYPE_CHECKING:
+    from cachelab.tf.per_example.analysis import Parameter, Problem
+
+TASKS: Final = {
+    "gradients": ("auto", "outer", "vectorized", "loop", "jacobian"),
+    "norms": ("auto", "ghost", "outer", "vectorized", "loop", "jacobian"),
+    "clipped": ("auto", "bookkeeping", "ghost", "outer", "vectorized", "loop", "jacobian"),
+}
+"""Task -> the methods that can do it."""
+
+_COPIES: Final = frozenset({"vectorized", "loop"})
+_RULED: Final = frozenset({"outer", "ghost", "bookkeeping"})
+
+
+@dataclass(frozen=True)
+class VariablePlan:
+    """How one variable is served: its name and shape, the method, the ops that use it, and the reason."""
+
+    name: str
+    shape: tuple[int, ...]
+    method: str
+    ops: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``auto`` (or a method asked for) does, and why; ``str(plan)`` is the report.
+
+    Parameters
+    ----------
+    task
+        ``gradients``, ``norms`` or ``clipped``.
+    method
+        The method of most of the work: ``outer``, ``ghost``, ``bookkeeping``, ``vectorized``, ``loop``, ``jacobian``.
+    reason
+        Why, in a sentence.
+    variables
+        One entry a variable, in the order asked for.
+    jit
+        Whether the function is compiled by XLA.
+    unproven
+        Ops that no rule knows, so that it is not proven that examples stay apart: name -> type.
+    """
+
+    task: str
+    method: str
+    reason: str
+    variables: tuple[VariablePlan, ...]
+    jit: bool = False
+    unproven: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """Return the report as text."""
+        lines = [f"{self.task}: {self.method}{' (XLA)' if self.jit else ''}. {self.reason}"]
+        lines += [
+            f"  {plan.name} {list(plan.shape)}: {plan.method} at {', '.join(plan.ops) or '-'}: {plan.reason}"
+            for plan in self.variables
+        ]
+        return "\n".join(lines)
+
+
+def make_plan(problem: Problem, task: str, method: str) -> Plan:
+    """Choose how each variable is served.
+
+    Raises
+    ------
+    OptionError
+        If there is no such method for the task.
+    NotApplicableError
+        If examples are coupled, or the method asked for can't serve a variable; the message names the op.
+    """
+    if method not in TASKS[task]:
+        raise OptionError(
+            _("There is no method `{method}` for {task}.").format(method=method, task=task),
+            _("Methods: {methods}.").format(methods=", ".join(TASKS[task])),
+        )
+    if method == "jacobian":
+        return _uniform(problem, task, "jacobian", _("As asked for: the gradient of each entry of the loss, one by one."))
+    if problem.coupled is not None:
+        raise problem.coupled
+    unproven = tuple(problem.flow.unproven.items())
+    if unproven:
+        name, op_type = unproven[0]
+        if method != "auto":
+            raise NotApplicableError(
+                _("No layout rule knows op `{op}` ({type}), so that it is not proven that it keeps the examples apart.").format(
+                    op=name, type=op_type
+                ),
+                _("Use `method=\"jacobian\"`, or register a rule with `cachelab.tf.per_example.layout_rule`."),
+            )  # fmt: skip
+        reason = _("It is not proven that op `{op}` ({type}) keeps the examples apart; this is right even if it does not.")
+        return _uniform(problem, task, "jacobian", reason.format(op=name, type=op_type), unproven)
+    if method in _COPIES:
+        return _uniform(problem, task, method, _("As asked for."))
+    return _ruled(problem, task, method)
+
+
+def _uniform(
+    problem: Problem, task: str, method: str, reason: str, unproven: tuple[tuple[str, str], ...] = ()
+) -> Plan:
+    variables = tuple(
+        VariablePlan(p.name, p.shape, method, tuple(use.op.name for use in p.uses), reason) for p in problem.parameters
+    )
+    return Plan(task, method, reason, variables, problem.xla, unproven)
+
+
+def _ruled(problem: Problem, task: str, method: str) -> Plan:
+    variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
+    fallen = [plan for plan in variables if plan.method == "vectorized"]
+    if fallen and method != "auto":
+        raise NotApplicableError(
+            _("Method `{method}` can't serve variable `{variable}`: {reason}").format(
+                method=method, variable=fallen[0].name, reason=fallen[0].reason
+            ),
+            _('Use `method="auto"` or `"vectorized"`.'),
+        )
+    main = {"gradients": "outer", "norms": "ghost", "clipped": "bookkeeping"}[task] if method == "auto" else method
+    served = [plan for plan in variables if plan.method != "none"]
+    if fallen and len(fallen) == len(served):
+        return Plan(task, "vectorized", _("No variable has a rule: one run over copies, vectorised by TensorFlow."), variables, problem.xla)
+    reasons = {
+        "outer": _("Activations and deltas of one forward and one backward pass give the gradient of each example."),
+        "ghost": _("Norms come from activations and deltas; gradients are formed only where that is cheaper."),
+        "bookkeeping": _("Norms from activations and deltas, then sums with scaled deltas: one backward pass in all."),
+    }
+    return Plan(task, main, reasons[main], variables, problem.xla)
+
+
+def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:
+    ops = tuple(use.op.name for use in parameter.uses)
+
+    def plan(how: str, why: str) -> VariablePlan:
+        return VariablePlan(parameter.name, parameter.shape, how, ops, why)
+
+    if not parameter.uses:
+        return plan("none", _("The loss does not depend on it through the examples: its gradients are zero."))
+    for use in parameter.uses:
+        if use.rule is None:
+            text = _("op `{op}` ({type}) has no rule for its input {index}.")
+            return plan("vectorized", text.format(op=use.op.name, type=use.op.type, index=use.index))
+    names = ", ".join(sorted({use.rule.name for use in parameter.uses}))
+    if task == "gradients" or method == "outer":
+        return plan("outer", names)
+    if has_ghost(parameter):
+        return plan("ghost", _("norm without forming the gradient ({rule})").format(rule=names))
+    if len(parameter.uses) > 1:
+        return plan("outer", _("used {n} times, so that its gradients are added up first ({rule})").format(n=len(ops), rule=names))
+    if not parameter.uses[0].direct:
+        return plan("outer", _("reaches its use through other ops, so that its gradient is formed first ({rule})").format(rule=names))
+    return plan("outer", _("forming the gradient is cheaper here ({rule})").format(rule=names))
+
+
+def has_ghost(parameter: Parameter) -> bool:
+    """Return whether the norm can be had without the per-example gradient."""
+    if len(parameter.uses) != 1:
+        return False
+    use = parameter.uses[0]
+    return use.direct and use.rule is not None and not use.rule.forms_gradient

@@ -1,0 +1,220 @@
+"""What people call: per-example gradients, their squared norms, clipped sums, and the plan behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from cachelab.errors import OptionError
+from cachelab.i18n import translate as _
+from cachelab.tf.per_example.analysis import study
+from cachelab.tf.per_example.compiled import as_inputs, run_eagerly, traced_plan
+from cachelab.tf.per_example.methods import solve
+from cachelab.tf.per_example.plans import Plan, make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def per_example_gradients(
+    loss: Any,
+    variables: Sequence[Any],
+    inputs: Any = None,
+    *,
+    method: str = "auto",
+    chunk_size: int | str | None = None,
+    jit: bool | str = "auto",
+    memory_budget: int = 1 << 30,
+) -> list[tf.Tensor]:
+    """Return the gradient of every example's loss with respect to every variable, in one run.
+
+    Parameters
+    ----------
+    loss
+        Graph form: a tensor ``[m]`` of a v1 graph or of the ``tf.function`` that is being traced. Function form: a
+        function of the batch, ``loss(*inputs) -> [m]``, in eager code or inside a ``tf.function``; define it once,
+        so that its trace is found again.
+    variables
+        TensorFlow or Keras variables, or tensors of the graph that no input reaches.
+    inputs
+        Tensors with the m examples on their first axis. Graph form: the placeholders with examples that ``loss``
+        depends on if left out. Function form: needed; a tensor, or a sequence of (structures of) tensors.
+    method
+        ``"auto"``, ``"outer"`` (activations x deltas), ``"vectorized"`` (``pfor`` over the gradient of one example),
+        ``"loop"`` (n backward passes), ``"jacobian"`` (one backward pass an entry of the loss; the only one for
+        losses that couple examples). See :func:`plan` for what ``auto`` does and why.
+    chunk_size
+        So many examples at a time, to bound the memory of activations and patches; ``"auto"`` fits them into
+        ``memory_budget``. The results themselves are m times as large as the variables in any case.
+    jit
+        Function form in eager code: compile with XLA. ``"auto"`` does so from the fourth call on where it was
+        measured to win (dense and attention layers without convolutions, loops or random draws).
+    memory_budget
+        Bytes for ``chunk_size="auto"``.
+
+    Returns
+    -------
+    list of tf.Tensor
+        One a variable, ``[m, *variable.shape]``, dense, in the variable's dtype; zeros where there is no gradient.
+
+    Raises
+    ------
+    NotApplicableError
+        If an op couples the examples (the message names it) or the method can't serve a variable.
+    OptionError
+        If the loss has not one entry an example, or there is no such method.
+
+    Examples
+    --------
+    >>> import tensorflow as tf
+    >>> w = tf.Variable([[1.0], [2.0]])
+    >>> def loss(x):
+    ...     return tf.square(tf.matmul(x, w))[:, 0]
+    >>> x = tf.constant([[1.0, 0.0], [0.0, 1.0]])
+    >>> per_example_gradients(loss, [w], x)[0].numpy()[..., 0].tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+
+    Notes
+    -----
+    Activations x deltas: Goodfellow 2015, "Efficient per-example gradient computations"; convolutions as products
+    over patches: Rochette et al. 2019. What has no rule goes through ``pfor`` (Agarwal 2019).
+    """
+    return _solve("gradients", loss, variables, inputs, method, chunk_size, jit, memory_budget)
+
+
+def per_example_squared_norms(
+    loss: Any,
+    variables: Sequence[Any],
+    inputs: Any = None,
+    *,
+    method: str = "auto",
+    chunk_size: int | str | None = None,
+    jit: bool | str = "auto",
+    memory_budget: int = 1 << 30,
+) -> tf.Tensor:
+    """Return the squared norm of every example's gradient over all ``variables``, ``[m]``.
+
+    Goodfellow's method (2015) for dense layers: ``|x_i|^2 * |delta_i|^2``, O(mnp) for n layers of width p against
+    O(mnp^2) with the gradients; Gram matrices (Li et al. 2022) for sequences and convolutions where ``2 T^2 < p d``.
+
+    Parameters are those of :func:`per_example_gradients`; ``method`` can be ``"ghost"`` too. Half-precision
+    gradients are squared in float32.
+
+    Examples
+    --------
+    >>> import tensorflow as tf
+    >>> w = tf.Variable([[1.0], [2.0]])
+    >>> def loss(x):
+    ...     return tf.square(tf.matmul(x, w))[:, 0]
+    >>> per_example_squared_norms(loss, [w], tf.constant([[1.0, 0.0], [0.0, 1.0]])).numpy().tolist()
+    [4.0, 16.0]
+    """
+    return _solve("norms", loss, variables, inputs, method, chunk_size, jit, memory_budget)[0]
+
+
+def clipped_sum(
+    loss: Any,
+    variables: Sequence[Any],
+    inputs: Any = None,
+    *,
+    max_norm: Any,
+    method: str = "auto",
+    chunk_size: int | str | None = None,
+    jit: bool | str = "auto",
+    memory_budget: int = 1 << 30,
+) -> list[tf.Tensor]:
+    """Return the sum over examples of gradients scaled to a norm of at most ``max_norm`` (over all variables).
+
+    ``sum_i g_i * min(1, max_norm / |g_i|)``, the heart of DP-SGD (Abadi et al. 2016), without noise. ``auto`` keeps
+    the books (Bu et al. 2023): one backward pass for the deltas, norms from them, then sums with scaled deltas.
+
+    Parameters are those of :func:`per_example_gradients`; ``method`` can be ``"bookkeeping"`` and ``"ghost"`` (norms,
+    then a second backward pass of the weighted loss) too. ``max_norm`` is a number or a scalar tensor.
+
+    Returns
+    -------
+    list of tf.Tensor
+        One a variable, in its shape and dtype.
+
+    Examples
+    --------
+    >>> import tensorflow as tf
+    >>> w = tf.Variable([[1.0], [2.0]])
+    >>> def loss(x):
+    ...     return tf.square(tf.matmul(x, w))[:, 0]
+    >>> clipped_sum(loss, [w], tf.constant([[1.0, 0.0], [0.0, 1.0]]), max_norm=1.0)[0].numpy().tolist()
+    [[1.0], [1.0]]
+    """
+    return _solve("clipped", loss, variables, inputs, method, chunk_size, jit, memory_budget, max_norm)
+
+
+def plan(
+    loss: Any,
+    variables: Sequence[Any],
+    inputs: Any = None,
+    *,
+    task: str = "gradients",
+    method: str = "auto",
+    jit: bool | str = "auto",
+) -> Plan:
+    """Return what the functions of this module would do, variable by variable, and why; print it.
+
+    ``task`` is ``"gradients"``, ``"norms"`` or ``"clipped"``; the rest as in :func:`per_example_gradients`.
+
+    Examples
+    --------
+    >>> import tensorflow as tf
+    >>> w = tf.Variable([[1.0], [2.0]], name="w")
+    >>> plan(lambda x: tf.square(tf.matmul(x, w))[:, 0], [w], tf.ones([2, 2]), task="norms").method
+    'ghost'
+    """
+    if callable(loss):
+        return traced_plan(loss, list(variables), as_inputs(inputs), task, method, jit)
+    return make_plan(study(loss, list(variables), _graph_inputs(loss, inputs)), task, method)
+
+
+def _solve(
+    task: str,
+    loss: Any,
+    variables: Sequence[Any],
+    inputs: Any,
+    method: str,
+    chunk_size: int | str | None,
+    jit: bool | str,
+    memory_budget: int,
+    max_norm: Any = None,
+) -> list[tf.Tensor]:
+    variables = list(variables)
+    if not (chunk_size is None or chunk_size == "auto" or (isinstance(chunk_size, int) and chunk_size > 0)):
+        raise OptionError(
+            _("There is no chunk size {size!r}.").format(size=chunk_size), _("Give a positive number, `auto` or None.")
+        )
+    if callable(loss):
+        tensors = as_inputs(inputs)
+        if tf.executing_eagerly():
+            return run_eagerly(loss, variables, tensors, task, method, chunk_size, jit, memory_budget, max_norm)
+        graph = tf.compat.v1.get_default_graph()
+        with graph.as_default():
+            tensors = tf.nest.map_structure(tf.identity, tensors)
+            loss, inputs = loss(*tensors), tf.nest.flatten(tensors)
+    problem = study(loss, variables, _graph_inputs(loss, inputs))
+    from cachelab.tf.per_example.memory import chunk_for
+
+    return solve(
+        problem,
+        make_plan(problem, task, method),
+        chunk_size=chunk_for(problem, task, memory_budget) if chunk_size == "auto" else chunk_size,
+        max_norm=max_norm,
+    )
+
+
+def _graph_inputs(loss: Any, inputs: Any) -> list[tf.Tensor] | None:
+    if not tf.is_symbolic_tensor(loss):
+        raise OptionError(
+            _("The loss is a value ({kind}), which has no graph to go back through.").format(kind=type(loss).__name__),
+            _("Pass a function of the batch, `loss(*inputs) -> [m]`, and `inputs`."),
+        )
+    if inputs is None:
+        return None
+    return tf.nest.flatten(list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
