@@ -107,9 +107,9 @@ export class Explorer implements App {
   }
 
   private refresh(changed: ReadonlySet<Key>): void {
+    for (const [name, panel] of this.tabBodies) panel.element.hidden = name !== this.state.tab;
     for (const panel of this.panels) panel.update(changed);
     if (changed.has("tab") || changed.has("cuts") || changed.has("mode")) this.drawTabs();
-    for (const [name, panel] of this.tabBodies) panel.element.hidden = name !== this.state.tab;
     (this.root.querySelector(".lg") as (HTMLElement & { refresh(): void }) | null)?.refresh();
   }
 

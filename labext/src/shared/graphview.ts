@@ -95,12 +95,12 @@ export class GraphPanel implements Panel {
       paintItem(this.drawn[i], item, look(app, item, status, seconds), { versions, graph: app.graph(), fetches, id: this.id });
     });
     this.picture.segments.forEach((segment, i) => {
-      const kind = edgeClass(segment, status, hidden);
+      const kind = edgeClass(segment, status, hidden, app.state.traced);
       const path = this.paths[i];
       if (path.dataset.kind === kind) return;
       path.dataset.kind = kind;
       path.setAttribute("class", kind);
-      const end = kind.includes("S") ? "aS" : kind.includes("P") ? "aP" : "a";
+      const end = / S\b/.test(kind) ? "aS" : / P\b/.test(kind) ? "aP" : "a";
       if (segment.arrow) path.setAttribute("marker-end", `url(#${this.id}-${end})`);
     });
     this.svg.setAttribute("aria-label", t("Graph, call {call}", { call: app.execution().label(app.state.entry) }));

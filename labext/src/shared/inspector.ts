@@ -71,7 +71,7 @@ export class InspectorPanel implements Panel {
             h("b", {}, one.against),
           ),
         ),
-        left > 0 && h("div", { role: "listitem" }, h("span", {}, t("and {n} more inputs", { n: left }))),
+        left > 0 && h("div", { role: "listitem" }, h("span", { class: "all" }, t("and {n} more inputs", { n: left }))),
       ),
       this.perCall(row, hidden),
       h("div", { class: "kv" }, kv.map(([key, value]) => [h("span", {}, key), h("div", {}, value)])),

@@ -158,7 +158,7 @@ export class MatrixPanel implements Panel {
         ),
       ),
       cells,
-      h("td", { class: "r" }, total ? this.time(total) : "–"),
+      h("td", { class: "r" }, total && !hidden ? this.time(total) : "–"),
       h("td", { class: "r" }, redundant && !hidden ? this.time(redundant) : h("span", { class: "q" }, "–")),
       h("td", { class: "cause" }, hidden ? "" : prose(this.why(group, open))),
     );

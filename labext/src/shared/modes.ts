@@ -155,6 +155,8 @@ export class ModesPanel implements Panel {
 
   private compare(): void {
     const { app } = this;
+    // Its counts would tell what the learner is to predict.
+    this.table.hidden = app.hidden();
     const { run } = app.recording;
     const all = run.all();
     const runResult = app.result("run");

@@ -74,12 +74,14 @@ function hiddenLook(app: App, item: Item): Look {
 }
 
 /** Class of a line: `S` where a served value flows, `P` where nothing flowed in this call. */
-export function edgeClass(segment: Segment, status: Uint8Array, hidden: boolean): string {
+export function edgeClass(segment: Segment, status: Uint8Array, hidden: boolean, traced: ReadonlySet<number> | null): string {
   let served = false;
   let flows = false;
+  const { pairs } = segment;
+  const outside = traced !== null && !pairs.some((row, i) => i % 2 === 0 && traced.has(row) && traced.has(pairs[i + 1]));
   if (!hidden)
-    for (let i = 0; i < segment.pairs.length; i += 2) {
-      const [from, to] = [status[segment.pairs[i]], status[segment.pairs[i + 1]]];
+    for (let i = 0; i < pairs.length; i += 2) {
+      const [from, to] = [status[pairs[i]], status[pairs[i + 1]]];
       if (!executed(to)) continue;
       flows = true;
       if (from === REUSED) {
@@ -88,5 +90,5 @@ export function edgeClass(segment: Segment, status: Uint8Array, hidden: boolean)
       }
     }
   const kind = hidden ? "" : served ? "S" : flows ? "" : "P";
-  return `e${segment.control ? " ctl" : ""}${kind ? ` ${kind}` : ""}`;
+  return `e${segment.control ? " ctl" : ""}${kind ? ` ${kind}` : ""}${outside ? " dim" : ""}`;
 }

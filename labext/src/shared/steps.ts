@@ -81,7 +81,7 @@ export class StepsPanel implements Panel {
     redraw(
       this.figures,
       hidden ? "" : h("span", {}, t("{ran} ran, {reused} reused", { ran: count(ran), reused: count(sums.counts[REUSED]) })),
-      h("span", {}, h("b", {}, time(call.seconds)), ` ${t("wall")}`, this.inRun()),
+      hidden ? "" : h("span", {}, h("b", {}, time(call.seconds)), ` ${t("wall")}`, this.inRun()),
     );
   }
 

@@ -2,6 +2,7 @@
 
 import type { App, Key, Panel } from "./app.ts";
 import { h, redraw, s } from "./dom.ts";
+import { definitions } from "./shapes.ts";
 import { executed, STATUSES } from "./statuses.ts";
 import { count, shorten, t, time } from "./strings.ts";
 
@@ -28,6 +29,11 @@ export function pack(bars: Bar[]): number {
   return ends.length;
 }
 
+/** Up to so many ops each gets a line of its own with its name beside it. */
+const LINES = 40;
+const NAMES = 190;
+let instances = 0;
+
 export class TimelinePanel implements Panel {
   readonly element = h("div", { class: "tlp" });
   private readonly app: App;
@@ -45,9 +51,8 @@ export class TimelinePanel implements Panel {
 
   private draw(): void {
     const { app } = this;
-    const graph = app.graph();
     const execution = app.execution();
-    const { entry, selected } = app.state;
+    const { entry } = app.state;
     const columns = execution.columns(entry);
     const status = app.statuses();
     const starts = execution.starts(entry);
@@ -69,38 +74,23 @@ export class TimelinePanel implements Panel {
       const device = execution.cell(entry, row).device || t("device not measured");
       byDevice.set(device, [...(byDevice.get(device) ?? []), { row, start, seconds: seconds(row), lane: 0 }]);
     }
-    const width = Math.max(400, this.element.clientWidth - 20 || 700);
-    const left = 8;
+    const width = Math.max(480, this.element.clientWidth - 4 || 700);
+    const single = kept.size <= LINES;
+    const left = single ? NAMES : 8;
     const scale = (width - left - 70) / Math.max(clock, 1e-9);
     const step = [50, 20, 10, 5, 2, 1].flatMap((n) => [1, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6].map((unit) => n * unit)).sort((a, b) => b - a).find((one) => clock / one >= 4) ?? clock;
-    const parts: SVGElement[] = [];
+    const id = `clt${++instances}`;
+    const parts: SVGElement[] = [definitions(id)];
     let y = 20;
-    for (let at = 0; at <= clock + 1e-12; at += step)
+    for (let at = 0; step > 0 && at <= clock + 1e-12; at += step)
       parts.push(s("line", { class: "tick", x1: left + at * scale, x2: left + at * scale, y1: 0, y2: 4000 }), s("text", { class: "sub", x: left + at * scale + 3, y: 11 }, time(at)));
     for (const [device, bars] of byDevice) {
       const lanes = pack(bars);
-      parts.push(s("text", { class: "bt", x: left, y: y + 12 }, `${shorten(device, 60)}${lanes > 1 ? `, ${t("up to {n} at once", { n: lanes })}` : ""}`));
+      const text = lanes > 1 ? `${shorten(device, 60)}, ${t("up to {n} at once", { n: lanes })}` : shorten(device, 60);
+      parts.push(s("text", { class: "sub", x: 4, y: y + 12 }, text));
       y += 18;
-      for (const bar of bars) {
-        const letter = STATUSES[status[bar.row]].letter;
-        const x = left + bar.start * scale;
-        const w = Math.max(1.5, bar.seconds * scale);
-        const name = graph.name[bar.row];
-        const inside = w > name.length * 7 + 12;
-        const room = bars.some((other) => other.lane === bar.lane && other.start > bar.start && (other.start - bar.start - bar.seconds) * scale < name.length * 7 + 60);
-        parts.push(
-          s(
-            "g",
-            { class: `n ${letter}${selected?.row === bar.row ? " sel" : ""}`, role: "button", tabindex: -1, "data-row": bar.row, "aria-label": `${name}, ${t(STATUSES[status[bar.row]].name)}, ${time(bar.seconds)}`, onclick: () => app.select(bar.row) },
-            s("title", {}, `${name}: ${time(bar.start)} + ${time(bar.seconds)}`),
-            s("rect", { class: "b", x, y: y + bar.lane * LANE, width: w, height: LANE - 4, rx: 2 }),
-            inside
-              ? s("g", {}, s("rect", { class: "plate", x: x + 4, y: y + bar.lane * LANE + 1, width: name.length * 7 + 6, height: LANE - 6 }), s("text", { x: x + 7, y: y + bar.lane * LANE + 11.5 }, name))
-              : room ? null : s("text", { x: x + w + 5, y: y + bar.lane * LANE + 11.5 }, `${name}, ${time(bar.seconds)}`),
-          ),
-        );
-      }
-      y += lanes * LANE + 8;
+      bars.forEach((bar, i) => parts.push(this.bar(bar, y + (single ? i : bar.lane) * LANE, left, scale, single)));
+      y += (single ? bars.length : lanes) * LANE + 8;
     }
     const notes = [
       t("Call {call}, {time} from the first op to the last.", { call: execution.label(entry), time: time(clock) }),
@@ -108,9 +98,30 @@ export class TimelinePanel implements Panel {
       rows.length > MOST ? t("The {n} longest of {all} ops.", { n: MOST, all: count(rows.length) }) : "",
     ];
     const svg = s("svg", { class: "graph timeline", width, height: y, role: "group", "aria-label": t("Timeline of call {call}", { call: execution.label(entry) }) }, parts);
+    svg.style.setProperty("--hatch", `url(#${id}-hatch)`);
     svg.querySelector('[role="button"]')?.setAttribute("tabindex", "0");
     svg.addEventListener("keydown", (event) => this.onKey(event, svg));
     redraw(this.element, h("p", { class: "q s0" }, notes.filter(Boolean).join(" ")), svg);
+  }
+
+  private bar(bar: Bar, y: number, left: number, scale: number, single: boolean): SVGElement {
+    const { app } = this;
+    const index = app.statuses()[bar.row];
+    const name = app.graph().name[bar.row];
+    const x = left + bar.start * scale;
+    const w = Math.max(1.5, bar.seconds * scale);
+    const inside = !single && w > name.length * 7 + 12;
+    return s(
+      "g",
+      {
+        class: `n ${STATUSES[index].letter}${app.state.selected?.row === bar.row ? " sel" : ""}`, role: "button", tabindex: -1, "data-row": bar.row,
+        "aria-label": `${name}, ${t(STATUSES[index].name)}, ${time(bar.seconds)}`, onclick: () => app.select(bar.row),
+      },
+      s("title", {}, `${name}: ${time(bar.start)} + ${time(bar.seconds)}`),
+      s("rect", { class: "b", x, y, width: w, height: LANE - 5, rx: 2 }),
+      single && [s("text", { x: 4, y: y + 11 }, shorten(name, 26)), s("text", { class: "sub", x: x + w + 5, y: y + 11 }, time(bar.seconds))],
+      inside && [s("rect", { class: "plate", x: x + 4, y: y + 1, width: name.length * 7 + 6, height: LANE - 7 }), s("text", { x: x + 7, y: y + 11 }, name)],
+    );
   }
 
   private onKey(event: KeyboardEvent, svg: SVGElement): void {
