@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "face"))
 ARTIFACTS = ROOT / "artifacts"
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -207,6 +208,28 @@ def open_notebook(chromium: Any) -> Iterator[Any]:
     yield opener
     for context in pages:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def axe_source() -> str:
+    """Return axe-core, which finds what people with assistive technology can't use."""
+    import front_node
+
+    return (front_node.installed_labext() / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+@pytest.fixture
+def violations(axe_source: str) -> Any:
+    """Return a function that lists axe's complaints about the explorer of a page."""
+
+    def check(page: Any, selector: str = ".cachelab-explorer") -> list[str]:
+        page.evaluate(axe_source)
+        found = page.evaluate(
+            "async (place) => (await axe.run(place, { resultTypes: ['violations'] })).violations", selector
+        )
+        return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]]
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import face_samples
 import pytest
-from conftest import ROOT
+from front_node import ROOT
 
 from cachelab.model import STATUSES
 from cachelab.store import to_json
