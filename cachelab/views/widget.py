@@ -156,7 +156,9 @@ def record_of(recording: Any) -> Record:
 def replay_record(replay: Any) -> Record | None:
     """Return what a replay executed, ``None`` where the mode did not run."""
     made = getattr(replay, "record", None)
-    return made if made is not None else getattr(replay.recording, "record", replay.recording)
+    if made is None:
+        made = getattr(replay, "recording", None)
+    return getattr(made, "record", made)
 
 
 def replay_data(record: Record) -> dict[str, Any]:

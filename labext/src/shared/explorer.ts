@@ -165,7 +165,11 @@ export class Explorer implements App {
   askAdvice(): void {
     if (this.asked || !this.host || this.recording.raw.advice) return;
     this.asked = true;
-    this.host.send({ type: "advise", id: ++this.sequence });
+    try {
+      this.host.send({ type: "advise", id: ++this.sequence });
+    } catch {
+      // Without its kernel the explorer still shows what it has.
+    }
   }
 
   result(mode: string): RawMode | undefined {
@@ -215,7 +219,13 @@ export class Explorer implements App {
     if (this.state.pending) return this.announce(t("A replay is running; cancel it first."));
     const id = ++this.sequence;
     this.set({ pending: { id, mode, state: "sent", done: 0, total: 0, text: "" }, notice: null });
-    this.host.send({ type: "replay", id, mode, cuts: this.state.cuts });
+    try {
+      this.host.send({ type: "replay", id, mode, cuts: this.state.cuts });
+    } catch {
+      const text = t("The kernel that made this recording is gone. Run the cell again to replay it.");
+      this.set({ pending: null, notice: { text, bad: true } });
+      return this.announce(text);
+    }
     setTimeout(() => {
       const { pending } = this.state;
       if (pending?.id === id && pending.state === "sent") {

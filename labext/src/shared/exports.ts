@@ -131,7 +131,7 @@ export function exportMenu(app: App, graph: () => { svg: SVGSVGElement; w: numbe
     event.stopPropagation();
   });
   app.root.addEventListener("click", (event) => {
-    if (!menu.hidden && !box.contains(event.composedPath()[0] as Node)) open(false, false);
+    if (!menu.hidden && !event.composedPath().includes(box)) open(false, false);
   });
   return box;
 }

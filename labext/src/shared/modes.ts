@@ -22,7 +22,7 @@ export class ModesPanel implements Panel {
     this.element.append(this.group, this.note, this.table);
     this.group.addEventListener("keydown", (event) => this.onKey(event));
     app.root.addEventListener("click", (event) => {
-      if (this.menuOpen && !this.group.contains(event.composedPath()[0] as Node)) this.menu(false);
+      if (this.menuOpen && !event.composedPath().includes(this.group)) this.menu(false, false);
     });
   }
 
@@ -110,9 +110,10 @@ export class ModesPanel implements Panel {
     this.app.replay(mode);
   }
 
-  private menu(open: boolean): void {
+  private menu(open: boolean, focus = true): void {
     this.menuOpen = open;
     this.buttons();
+    if (!focus) return;
     const to = open ? '[role="menuitemradio"]' : '[data-key="more"]';
     this.group.querySelector<HTMLElement>(to)?.focus();
   }
@@ -140,7 +141,7 @@ export class ModesPanel implements Panel {
     if (pending) {
       const says =
         pending.state === "waiting"
-          ? t("The kernel is busy; the replay of `{mode}` starts when the running cell ends.", { mode: modeName(pending.mode) })
+          ? t("The kernel is busy; the replay of `{mode}` starts when the running cell ends. After a restart of the kernel, run the cell again.", { mode: modeName(pending.mode) })
           : pending.text || t("Replaying `{mode}` in a private session.", { mode: modeName(pending.mode) });
       parts.push(
         h("span", {}, prose(says)),
