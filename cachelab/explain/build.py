@@ -162,7 +162,7 @@ def build_record(name: str, parts: Any, lines: Any, options: Mapping[str, Any], 
             calls[-1] = _merged(calls[-1], entry)
         else:
             calls.append(entry)
-    found_findings = findings(parts, judged, history, faults)
+    found_findings = findings(parts, judged, history, faults, verdicts)
     tables = tuple(builder.table(number) for number in sorted(flats))
     return Record(
         name=name,

@@ -11,18 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from cachelab.explain.history import History, Judged
-    from cachelab.explain.log import LoggedCall
+    from cachelab.explain.log import LoggedCall, Outcome
     from cachelab.explain.plan import Plan
+    from cachelab.explain.verdicts import Verdicts
 
 MOST = 20
 """Findings of one kind that are listed one by one."""
 
 
-def findings(parts: Any, judged: Sequence[Judged | None], history: History, faults: Sequence[str]) -> list[Finding]:
+def findings(
+    parts: Any, judged: Sequence[Judged | None], history: History, faults: Sequence[str], verdicts: Verdicts
+) -> list[Finding]:
     """Return all findings on a log, in the order of kinds."""
     found: list[Finding] = []
     plans = _first_calls(parts.calls)
     for group in (
+        _contradictions(parts.calls, verdicts),
         _races(plans),
         _overlaps(judged, history),
         _built_twice(plans, parts),
@@ -49,6 +53,35 @@ def _first_calls(calls: Iterable[LoggedCall]) -> list[tuple[Plan, LoggedCall]]:
         if call.plan is not None:
             found.setdefault(call.plan.id, (call.plan, call))
     return list(found.values())
+
+
+def _contradictions(calls: Sequence[LoggedCall], verdicts: Verdicts) -> Iterator[Finding]:
+    """Check verdicts by value, where values were kept."""
+    for row, index, witness in verdicts.witnessed:
+        call, earlier = calls[index], calls[witness]
+        one, other = call.values.get(row), earlier.values.get(row)
+        # Optimised for another fetch or feed set, a kernel may round differently.
+        comparable = call.plan is earlier.plan or not (call.optimized or earlier.optimized)
+        if one and other and one != other and comparable and call.plan is not None:
+            name = call.plan.flat.name[row]
+            text = _(
+                "`{name}` was judged recomputed in call {call}, but its value differs from that of call {other}. "
+                "Its kernel is not deterministic, or this is a defect of CacheLab: please export and report it."
+            ).format(name=name, call=index, other=witness)
+            yield Finding("contradiction", (name,), index, text)
+    same: dict[tuple[int, int], list[str]] = {}
+    for row, index, last in verdicts.apart:
+        call, earlier = calls[index], calls[last]
+        if call.plan is None or call.plan.flat.type[row] in BOOKKEEPING or not call.values.get(row):
+            continue
+        if call.values[row] == earlier.values.get(row):
+            same.setdefault((index, last), []).append(call.plan.flat.name[row])
+    for (index, last), names in same.items():
+        text = _(
+            "{names} gave the same value in call {call} as in call {other}, though their sources differ: equal by "
+            "coincidence, which no cache may rely on."
+        ).format(names=_listed(names), call=index, other=last)
+        yield Finding("same_by_coincidence", tuple(names), index, text)
 
 
 def _races(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
@@ -98,8 +131,9 @@ def _built_twice(plans: Iterable[tuple[Plan, LoggedCall]], parts: Any) -> Iterat
         constant = plan.variant(None)
         for rows in groups.values():
             first, *others = sorted(rows)
-            new = [row for row in others if (flat.id, row) not in seen]
-            if not new or not constant.classes[constant.class_of[first]]:
+            ran = call.outcome
+            new = [row for row in others if (flat.id, row) not in seen and _counts(ran, row)]
+            if not new or not _counts(ran, first) or not constant.classes[constant.class_of[first]]:
                 continue
             if any(_between(plan, first, row) for row in new):
                 continue
@@ -110,6 +144,11 @@ def _built_twice(plans: Iterable[tuple[Plan, LoggedCall]], parts: Any) -> Iterat
                 "merged within one run, never across runs."
             ).format(names=_listed(names))
             yield Finding("built_twice", tuple(names), call.index, text)
+
+
+def _counts(outcome: Outcome | None, row: int) -> bool:
+    """Tell whether an op ran or was merged: one that was optimised away cost nothing twice."""
+    return outcome is None or row in outcome.ran or outcome.fates.get(row, ("",))[0] == "m"
 
 
 def _between(plan: Plan, first: int, other: int) -> bool:

@@ -81,7 +81,7 @@ class _Keys:
             ends = np.cumsum([0] + [len(slots) for slots in variant.classes])
             layout = self._layout[variant.id] = (flat, ends)
         flat, ends = layout
-        keys = np.zeros((len(variant.classes), 2), dtype=np.uint64)
+        keys: Any = np.zeros((len(variant.classes), 2), dtype=np.uint64)
         if len(flat):
             versions = np.fromiter(vector, dtype=np.int64, count=len(vector))
             bits = self._bits[versions[flat]]

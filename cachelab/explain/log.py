@@ -47,6 +47,7 @@ class LoggedCall:
     start of another overlaps it. The pieces of a partial run share ``handle``, ``plan`` and the span of the handle.
     ``scope`` names the place of the variables (a session, or a remote container); ``shared`` tells that others may
     write there unseen; ``opaque`` that what ran is hidden, so that it may have written anything.
+    ``values`` are digests of what ran, by row; ``optimized`` tells whether graph optimisation was on.
     ``config`` numbers device and optimiser settings.
     """
 
@@ -76,3 +77,4 @@ class LoggedCall:
     fed: tuple[str, ...] = ()
     graph: int = 0
     opaque: bool = False
+    optimized: bool = True

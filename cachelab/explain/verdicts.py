@@ -67,6 +67,8 @@ class Verdicts:
         self._text_index: dict[tuple[int, str], int] = {}
         self._patterns: dict[Any, int] = {}
         self._keep: list[Any] = []
+        self.witnessed: list[tuple[int, int, int]] = []
+        self.apart: list[tuple[int, int, int]] = []
 
     def cause(self, row: CauseRow) -> int:
         """Return the number of a cause."""
@@ -121,6 +123,8 @@ class Verdicts:
         outcome, measured = call.outcome, call.call.measured
         rows = [row for row in order if row in verdicts and self._listed(call, row)]
         seconds, sizes, counts = [], [], []
+        if call.call.values:
+            self._compare_values(call, verdicts)
         for row in rows:
             ran = verdicts[row][0] in "cr"
             taken = self._measure(call, row, ran=ran)
@@ -144,6 +148,19 @@ class Verdicts:
             into=tuple(table.get(outcome.fates[row][1], -1) if row in outcome.fates else -1 for row in rows),
             **extra,
         )
+
+    def _compare_values(self, call: Judged, verdicts: Mapping[int, tuple[str, int | None, tuple[int, ...]]]) -> None:
+        """Note which ops can be checked by value: (row, call, earlier call), recomputed or computed anew."""
+        index = call.call.index
+        for number, members in enumerate(call.variant.members):
+            for row in members:
+                letter, back, _causes = verdicts[row]
+                if letter == "r" and back is not None:
+                    self.witnessed.append((row, index, index - back))
+                elif letter == "c" and row not in call.variant.plan.flat.effects:
+                    last = _latest(call.last[number], row)
+                    if last is not None:
+                        self.apart.append((row, index, last))
 
     @staticmethod
     def _listed(call: Judged, row: int) -> bool:

@@ -22,9 +22,10 @@ from cachelab.tf.tracing import Tracing, wanted
 from cachelab.tf.values import digest, is_telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cachelab.explain.plan import Plan
+    from cachelab.tf.dumps import Dump
     from cachelab.tf.recorder import Recorder
 
 PENDING = 16 << 20
@@ -66,6 +67,7 @@ class Event:
     linked: dict[str, tuple[int, str]] = field(default_factory=dict)
     unreadable: str = ""
     held: int = 0
+    values: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -188,9 +190,17 @@ class Capture:
         trace = wanted(self.recorder.trace, count, conditional=event.plan.conditional)
         reader = self._reader(event.plan, event.place)
         graph = not reader.has_graph and not event.place.shared
-        event.tracing = Tracing(options, metadata, trace=trace, graph=graph)
+        event.tracing = Tracing(options, metadata, trace=trace, graph=graph, dump=self._dump(event))
         event.trace = "full" if event.tracing.traced else "light"
         return event
+
+    def _dump(self, event: Event) -> Dump | None:
+        """Return a place for the values of a call, if they are wanted."""
+        if not self.recorder.values or event.place.shared or event.plan is None:
+            return None
+        from cachelab.tf.dumps import Dump
+
+        return Dump([*event.place.graph.tensors(event.plan), *self._reader(event.plan, event.place).inner_tensors()])
 
     def begin_setup(self, session: Any, arguments: tuple[Any, ...]) -> Event:
         """Note the start of the set-up of a partial run."""
@@ -329,6 +339,8 @@ class Capture:
         finally:
             if tracing is not None:
                 tracing.close()
+                if tracing.dump is not None:
+                    tracing.dump.close()
             if event.ended is None:
                 event.ended = next(self._moments)
 
@@ -369,6 +381,8 @@ class Capture:
         if event.tracing is not None and event.tracing.traced:
             event.metadata = event.tracing.result()
             self._pending += len(event.metadata)
+            if event.tracing.dump is not None and event.plan is not None:
+                event.values = event.tracing.dump.read(event.plan)
             if self._pending > PENDING:
                 self.read_traces()
 
@@ -455,6 +469,8 @@ class Capture:
             handle=None if event.handle is None else event.handle.number,
             trace=event.trace,
             results=event.results,
+            values=event.values,
+            optimized=optimized(place.config),
             fetches=event.names[0] + event.names[1],
             fed=event.names[2],
             graph=place.graph.number,

@@ -30,11 +30,16 @@ class Fates:
         The plan of the calls; the numbering of ops that compute the same.
     graph
         Node name -> node of the optimised graph (or of what ran, if the whole graph is not known).
+    rewritten
+        Names of ops that a node of another name takes the place of.
     complete
         Whether ``graph`` is the whole optimised graph.
     """
 
-    def __init__(self, plan: Plan, twins: Twins, graph: Mapping[str, Node], *, complete: bool) -> None:
+    def __init__(
+        self, plan: Plan, twins: Twins, graph: Mapping[str, Node], rewritten: frozenset[str], *, complete: bool
+    ) -> None:
+        self._rewritten = rewritten
         self.plan = plan
         self._twins = twins
         self._graph = graph
@@ -83,13 +88,13 @@ class Fates:
 
     def _belongs(self, row: int, name: str) -> bool:
         """Tell whether the optimised node ``name`` stands for an input of ``row``, or was made by the optimiser."""
-        from cachelab.tf.trace import LOWERED
+        from cachelab.tf.trace import original
 
         if name.startswith("_arg_"):
             stem = name[len("_arg_") :]
             feeds = self.plan.signature.feeds
             return any(stem.startswith(self.plan.flat.name[ref[0]] + "_") for ref in feeds)
-        other = self.plan.flat.index.get(LOWERED.sub(r"/\1", name))
+        other = self.plan.flat.index.get(original(name))
         if other is None or other not in self.plan.closure.data:
             return True  # a node that the optimiser or the lowering of control flow made
         number = self._numbers.get(other)
@@ -196,7 +201,6 @@ class Fates:
 
     def _absorbed(self, row: int, ran: set[int], missing: set[int]) -> int | None:
         """Return the executed kernel that an absent op became part of, following its absent consumers."""
-        flat = self.plan.flat
         seen = {row}
         pending = [row]
         while pending and len(seen) < SEARCH:
@@ -205,12 +209,20 @@ class Fates:
                     continue
                 seen.add(consumer)
                 if consumer in ran:
-                    node = self._graph.get(flat.name[consumer])
-                    if node is not None and node.type != flat.type[consumer]:
+                    if self._took_in_others(consumer):
                         return consumer
                 elif consumer in missing:
                     pending.append(consumer)
+        for ref in self.plan.closure.data.get(row, ()):  # such as Square(Sub) that became SquaredDifference
+            if ref[0] in ran and self._took_in_others(ref[0]):
+                return ref[0]
         return None
+
+    def _took_in_others(self, row: int) -> bool:
+        """Tell whether the kernel of an op does more than the op: it has another type, or replaces several ops."""
+        name, own = self.plan.flat.name[row], self.plan.flat.type[row]
+        node = self._graph.get(name)
+        return node is not None and (name in self._rewritten or node.type not in {own, "Identity", "IdentityN"})
 
     def _inherit(self, fates: dict[int, tuple[str, int]], ran: set[int]) -> None:
         """Lead an op that went into another one to where that one went in turn."""

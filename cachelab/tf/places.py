@@ -59,6 +59,17 @@ class GraphPlace:
         op, _, index = name.rpartition(":")
         return self.flat.index[op], int(index)
 
+    def tensors(self, plan: Plan) -> list[tuple[str, int]]:
+        """Return (op name, number) of all outputs that a plan's ops of the graph itself have."""
+        found: list[tuple[str, int]] = []
+        for row in plan.shown:
+            try:
+                operation = self.graph.get_operation_by_name(self.flat.name[row])
+            except (KeyError, ValueError):
+                continue
+            found.extend((operation.name, number) for number in range(len(operation.outputs)))
+        return found
+
     def line_of(self, row: int, lines: Lines) -> int:
         """Return the user's line that built an op; ops of a function's body have that of the call op."""
         line = self._lines.get(row)

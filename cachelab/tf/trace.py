@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from cachelab.tf.twins import Twins
 
 LABEL = re.compile(r"(\S+) = (\w+)\((.*)\)\s*$", re.DOTALL)
+REWRITTEN = re.compile(
+    r"^(?P<scope>.*/)?ArithmeticOptimizer/[A-Za-z]+_(?:Leaf_\d+_)?(?P<op>[^/]+)$|^(?P<root>.+)/unary_ops_composition$"
+)
+"""Names that the optimiser gives to a node which takes the place of an op: its name is in them."""
+
 LOWERED = re.compile(r"/(then|else|cond|body|branch\d+)/_\d+(?=/)")
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 WHILES = frozenset({"While", "StatelessWhile"})
@@ -96,20 +101,26 @@ class TraceReader:
             )
         return self._derived
 
+    def inner_tensors(self) -> list[tuple[str, int]]:
+        """Return the first outputs of ops of function bodies, by their names in the optimised graph, once known."""
+        flat = self.plan.flat
+        return [(name, 0) for name in self._graph if original(name) != name and original(name) in flat.index]
+
     def _outcome(self, runs: dict[tuple[str, str], list[Run]]) -> Outcome:
         executed = frozenset(runs)
         outcome = self._outcomes.get(executed)
         if outcome is None:
-            graph = dict(self._graph)
+            graph = {original(name): node for name, node in self._graph.items()}
             for name, label in executed:
-                if name not in graph or not self.has_graph:
-                    graph[name] = parse(label)
-            fates = Fates(self.plan, self._twins, graph, complete=self.has_graph)
+                if original(name) not in graph or not self.has_graph:
+                    graph[original(name)] = parse(label)
+            rewritten = frozenset(original(name) for name in self._graph if REWRITTEN.match(name))
+            fates = Fates(self.plan, self._twins, graph, rewritten, complete=self.has_graph)
             for key in executed:
                 if key not in self._rows:
                     self._rows[key] = self._match(key, fates)
             ran = {row for key in executed for row in self._rows[key]}
-            outcome = self._outcomes[executed] = fates.outcome(ran, {name for name, _ in executed})
+            outcome = self._outcomes[executed] = fates.outcome(ran, {original(name) for name, _ in executed})
         return outcome
 
     def _match(self, key: tuple[str, str], fates: Fates) -> tuple[int, ...]:
@@ -119,7 +130,7 @@ class TraceReader:
             return ()
         flat = self.plan.flat
         node = parse(label)
-        shown = LOWERED.sub(r"/\1", name)
+        shown = original(name)
         row = flat.index.get(shown)
         if row is not None and row in self.plan.closure.data:
             verdict = fates.is_op(row, node)
@@ -160,7 +171,7 @@ class TraceReader:
                 seconds[row] = seconds.get(row, 0.0) + sum(run.seconds for run in found) * share
                 start[row] = min(start.get(row, found[0].start), *(run.start for run in found))
                 device[row] = found[0].device
-                if LOWERED.sub(r"/\1", key[0]) == flat.name[row] or key[0] in self._bare:
+                if "_Leaf_" not in key[0] and (original(key[0]) == flat.name[row] or key[0] in self._bare):
                     sizes[row] = sizes.get(row, 0) + max(1, round(sum(run.bytes for run in found) * share))
                     count[row] = count.get(row, 0) + max(1, round(len(found) * share))
                     shape[row] = found[-1].shapes
@@ -170,6 +181,14 @@ class TraceReader:
                 trips = [count.get(m, 0) for m in flat.members.get(row, ()) if flat.name[m].startswith(body)]
                 count[row] = max([1, *trips]) if flat.type[row] in WHILES else 1
         return Measured(seconds, sizes, count, start, shape, device)
+
+
+def original(name: str) -> str:
+    """Return the shown name of the op that a node of the optimised graph stands for, if its name tells."""
+    match = REWRITTEN.match(name)
+    if match:
+        name = match["root"] or (match["scope"] or "") + match["op"]
+    return LOWERED.sub(r"/\1", name)
 
 
 def parse(label: str) -> Node:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import pywrap_tf_session as runtime
+
+if TYPE_CHECKING:
+    from cachelab.tf.dumps import Dump
 
 FIRST = 2
 """Calls of a signature that are traced fully before ``auto`` thins out."""
@@ -38,9 +41,12 @@ class Tracing:
         Whether a trace is wanted.
     graph
         Whether the optimised graph is wanted too.
+    dump
+        Where the values of everything that runs are wanted, if they are.
     """
 
-    def __init__(self, options: Any, metadata: Any, *, trace: bool, graph: bool) -> None:
+    def __init__(self, options: Any, metadata: Any, *, trace: bool, graph: bool, dump: Dump | None = None) -> None:
+        self.dump: Dump | None = None
         self._own: list[Any] = []
         self.options, self.metadata = options, metadata
         asked = config_pb2.RunOptions()
@@ -51,6 +57,9 @@ class Tracing:
             return  # the user's metadata get exactly what the user asked for
         asked.trace_level = config_pb2.RunOptions.FULL_TRACE
         asked.output_partition_graphs = graph
+        if dump is not None:
+            dump.ask(asked)
+            self.dump = dump
         self.options = runtime.TF_NewBufferFromString(asked.SerializeToString())
         self.metadata = runtime.TF_NewBuffer()
         self._own = [self.options, self.metadata]

@@ -17,7 +17,9 @@ from cachelab.tf.per_example.rules import Rule, Site, rule_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_CONTROL = frozenset({"If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall"})
+_CONTROL = frozenset(
+    {"If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall"}
+)
 _TRANSPARENT = frozenset({"Identity", "ReadVariableOp", "Cast", "Reshape", "ExpandDims", "Squeeze"})
 """Ops on the way from a variable to its use that keep the order of its entries and their squared norm."""
 
@@ -238,5 +240,3 @@ def _add_use(problem: Problem, number: int, op: tf.Operation, index: int, *, dir
         site = Site(op, index, shape, layout, problem.flow, problem.count, problem.xla)
         rule = None if _overridden(op) else rule_for(site)
     parameter.uses.append(Use(site, op, index, rule, direct))
-
-

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 _KEPT: Final = 64
 """Traces kept, the least recently used one goes first."""
 _CALLS_BEFORE_XLA: Final = 3
-_NOT_FOR_XLA: Final = ("Conv", "DepthwiseConv", "MaxPool", "AvgPool", "While", "StatelessWhile", "PyFunc", "EagerPyFunc")
+_NOT_FOR_XLA: Final = (
+    "Conv",
+    "DepthwiseConv",
+    "MaxPool",
+    "AvgPool",
+    "While",
+    "StatelessWhile",
+    "PyFunc",
+    "EagerPyFunc",
+)
 """Beginnings of op types for which XLA was measured to lose on CPU (convolutions 2 to 4 times), or that it can't do."""
 _FAILURES: Final = (
     tf.errors.InvalidArgumentError,
@@ -37,7 +46,13 @@ class Entry:
     """One loss with its variables, inputs' specs and task, traced."""
 
     def __init__(
-        self, loss: Callable[..., Any], variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
+        self,
+        loss: Callable[..., Any],
+        variables: list[Any],
+        inputs: tuple[Any, ...],
+        task: str,
+        method: str,
+        jit: bool | str,
     ) -> None:
         # Only the user's function goes through AutoGraph: tracing our own with it takes several times as long.
         self.loss = autograph.tf_convert(loss, control_status.control_status_ctx())
@@ -73,9 +88,7 @@ class Entry:
             return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float32), *self.specs]
-        return tf.function(
-            work, input_signature=signature, jit_compile=xla, autograph=False
-        ).get_concrete_function()
+        return tf.function(work, input_signature=signature, jit_compile=xla, autograph=False).get_concrete_function()
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""
@@ -117,7 +130,9 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
     return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
 
 
-def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str) -> Entry:
+def entry_for(
+    loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
+) -> Entry:
     """Return the trace of a loss, made now or found again."""
     flat = tf.nest.flatten(inputs)
     if not flat or any(tensor.shape.rank == 0 for tensor in flat):

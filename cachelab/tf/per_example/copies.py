@@ -70,7 +70,9 @@ def _stacked(
             _("Leave the size of the batch open when the graph is built, or use `method=\"loop\"`."),
         ) from error  # fmt: skip
     return [
-        zeros(problem, parameter) if target is None else tf.reshape(tf.cast(next(found), parameter.dtype), [-1, *parameter.shape])
+        zeros(problem, parameter)
+        if target is None
+        else tf.reshape(tf.cast(next(found), parameter.dtype), [-1, *parameter.shape])
         for parameter, target in zip(parameters, targets, strict=True)
     ]
 
@@ -169,8 +171,10 @@ def in_chunks(
     # The loop is of the second kind whatever the graph uses: it works in sessions and in functions alike.
     if add:
         initial = [tf.zeros(spec.shape, spec.dtype) for spec in specs]
+
         def step(start: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
             return (start + size, *(a + b for a, b in zip(sums, chunk(start), strict=True)))
+
         found = while_v2.while_loop(
             lambda start, *_sums: start < count, step, (tf.constant(0), *initial), parallel_iterations=1
         )

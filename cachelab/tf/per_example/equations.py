@@ -32,7 +32,9 @@ def equation_of(op: tf.Operation) -> tuple[str, ...] | None:
         for rank, size in zip(ranks, sizes, strict=True):
             own = labels[lead - (rank - 2) :]
             # Of two axes one of which is broadcast, the one of size 1 is another axis: it has its own label.
-            terms.append("".join(c.upper() if size[i] == 1 and _other(sizes, ranks, rank, i) else c for i, c in enumerate(own)))
+            terms.append(
+                "".join(c.upper() if size[i] == 1 and _other(sizes, ranks, rank, i) else c for i, c in enumerate(own))
+            )
         left = "ba" if op.get_attr("adj_x") else "ab"
         right = "cb" if op.get_attr("adj_y") else "bc"
         return terms[0] + left, terms[1] + right, labels + "ac"
@@ -42,9 +44,7 @@ def equation_of(op: tf.Operation) -> tuple[str, ...] | None:
 def _other(sizes: list[list[int | None]], ranks: list[int], rank: int, axis: int) -> bool:
     """Return whether the other operand has an axis there that is not of size 1."""
     from_right = rank - axis
-    return any(
-        from_right <= other and size[other - from_right] != 1 for size, other in zip(sizes, ranks, strict=True)
-    )
+    return any(from_right <= other and size[other - from_right] != 1 for size, other in zip(sizes, ranks, strict=True))
 
 
 def _einsum(equation: str, ranks: list[int]) -> tuple[str, ...] | None:

@@ -43,7 +43,9 @@ def named_body(op: tf.Operation, name: str) -> Any:
         return function_def_to_graph.function_def_to_graph(function_def(op.graph, name))
 
 
-def _through(flow: Flow, body: Any, tensors: Sequence[tf.Tensor], states: Sequence[State], name: str) -> tuple[list[State], Flow]:
+def _through(
+    flow: Flow, body: Any, tensors: Sequence[tf.Tensor], states: Sequence[State], name: str
+) -> tuple[list[State], Flow]:
     """Return the states of a body's outputs for those of its arguments."""
     inputs = {inner.ref(): state for inner, state in zip(body.inputs, states, strict=True) if state is not FIXED}
     values = {}

@@ -124,7 +124,9 @@ def _pack(flow: Flow, op: tf.Operation) -> list[State] | None:
     axis, layouts = op.get_attr("axis"), flow.layouts(op.inputs)
     rank = op.outputs[0].shape.rank
     first = next(layout for layout in layouts if layout is not None)
-    if rank is None or any(not _agrees(flow, tensor, layout, first) for tensor, layout in zip(op.inputs, layouts, strict=True)):
+    if rank is None or any(
+        not _agrees(flow, tensor, layout, first) for tensor, layout in zip(op.inputs, layouts, strict=True)
+    ):
         return None
     axis = axis % rank
     lead = layouts[0]
@@ -298,7 +300,9 @@ def _gather_nd(flow: Flow, op: tf.Operation) -> list[State] | None:
     if one is None:
         return [other.moved(other.axis)]
     # tf.stack([tf.range(m), actions], 1): row i of the table for example i.
-    own = other.iota and other.axis == one.axis == 0 and (one.before, one.after) == (1, 1) == (other.before, other.after)
+    own = (
+        other.iota and other.axis == one.axis == 0 and (one.before, one.after) == (1, 1) == (other.before, other.after)
+    )
     if own:
         return [Layout(0)]
     raise flow.couples(op, _("it looks entries up among all examples"))
@@ -327,6 +331,10 @@ def _along(flow: Flow, op: tf.Operation) -> list[State] | None:
 @layout_rule("ReverseSequence")
 def _reverse_sequence(flow: Flow, op: tf.Operation) -> list[State] | None:
     one, other = flow.layouts(op.inputs)
-    if one is None or one.axis == op.get_attr("seq_dim") or (other is not None and op.get_attr("batch_dim") != one.axis):
+    if (
+        one is None
+        or one.axis == op.get_attr("seq_dim")
+        or (other is not None and op.get_attr("batch_dim") != one.axis)
+    ):
         return None
     return [one] if other is not None or op.get_attr("batch_dim") != one.axis else None

@@ -30,7 +30,11 @@ def bytes_per_example(problem: Problem, task: str) -> int:
         size = parameter.dtype.size
         for length in parameter.shape:
             size *= length
-        if task == "gradients" or not parameter.uses or any(use.rule is None or use.rule.forms_gradient for use in parameter.uses):
+        if (
+            task == "gradients"
+            or not parameter.uses
+            or any(use.rule is None or use.rule.forms_gradient for use in parameter.uses)
+        ):
             total += size
         for use in parameter.uses:
             if isinstance(use.rule, Kernel):

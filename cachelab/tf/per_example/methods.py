@@ -31,7 +31,9 @@ class Work:
     @cached_property
     def deltas(self) -> dict[tf.Operation, tf.Tensor]:
         """Op of a use -> gradient of the sum of the losses by its first output; one backward pass for all."""
-        served = [p for p, method in zip(self.problem.parameters, self.methods, strict=True) if method in {"outer", "ghost"}]
+        served = [
+            p for p, method in zip(self.problem.parameters, self.methods, strict=True) if method in {"outer", "ghost"}
+        ]
         found = list(dict.fromkeys(use.op for parameter in served for use in parameter.uses))
         deltas = tf.gradients(self.problem.loss, [op.outputs[0] for op in found]) if found else []
         return {
@@ -154,7 +156,9 @@ def solve(problem: Problem, plan: Plan, *, chunk_size: int | None = None, max_no
     if plan.method == "loop":
         return _looped(problem, plan.task, max_norm)
     work = Work(problem, plan)
-    results = {"gradients": work.gradients, "norms": lambda: [work.norms], "clipped": lambda: work.clipped(max_norm)}[plan.task]()
+    results = {"gradients": work.gradients, "norms": lambda: [work.norms], "clipped": lambda: work.clipped(max_norm)}[
+        plan.task
+    ]()
     if chunk_size is None:
         return results
     specs = [tf.TensorSpec(result.shape, result.dtype) for result in results]

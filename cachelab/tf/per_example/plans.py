@@ -86,7 +86,9 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
             _("Methods: {methods}.").format(methods=", ".join(TASKS[task])),
         )
     if method == "jacobian":
-        return _uniform(problem, task, "jacobian", _("As asked for: the gradient of each entry of the loss, one by one."))
+        return _uniform(
+            problem, task, "jacobian", _("As asked for: the gradient of each entry of the loss, one by one.")
+        )
     if problem.coupled is not None:
         raise problem.coupled
     unproven = tuple(problem.flow.unproven.items())
@@ -99,16 +101,16 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
                 ),
                 _("Use `method=\"jacobian\"`, or register a rule with `cachelab.tf.per_example.layout_rule`."),
             )  # fmt: skip
-        reason = _("It is not proven that op `{op}` ({type}) keeps the examples apart; this is right even if it does not.")
+        reason = _(
+            "It is not proven that op `{op}` ({type}) keeps the examples apart; this is right even if it does not."
+        )
         return _uniform(problem, task, "jacobian", reason.format(op=name, type=op_type), unproven)
     if method in _COPIES:
         return _uniform(problem, task, method, _("As asked for."))
     return _ruled(problem, task, method)
 
 
-def _uniform(
-    problem: Problem, task: str, method: str, reason: str, unproven: tuple[tuple[str, str], ...] = ()
-) -> Plan:
+def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tuple[tuple[str, str], ...] = ()) -> Plan:
     variables = tuple(
         VariablePlan(p.name, p.shape, method, tuple(use.op.name for use in p.uses), reason) for p in problem.parameters
     )
@@ -128,7 +130,13 @@ def _ruled(problem: Problem, task: str, method: str) -> Plan:
     main = {"gradients": "outer", "norms": "ghost", "clipped": "bookkeeping"}[task] if method == "auto" else method
     served = [plan for plan in variables if plan.method != "none"]
     if fallen and len(fallen) == len(served):
-        return Plan(task, "vectorized", _("No variable has a rule: one run over copies, vectorised by TensorFlow."), variables, problem.xla)
+        return Plan(
+            task,
+            "vectorized",
+            _("No variable has a rule: one run over copies, vectorised by TensorFlow."),
+            variables,
+            problem.xla,
+        )
     reasons = {
         "outer": _("Activations and deltas of one forward and one backward pass give the gradient of each example."),
         "ghost": _("Norms come from activations and deltas; gradients are formed only where that is cheaper."),
@@ -155,9 +163,15 @@ def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:
     if has_ghost(parameter):
         return plan("ghost", _("norm without forming the gradient ({rule})").format(rule=names))
     if len(parameter.uses) > 1:
-        return plan("outer", _("used {n} times, so that its gradients are added up first ({rule})").format(n=len(ops), rule=names))
+        return plan(
+            "outer",
+            _("used {n} times, so that its gradients are added up first ({rule})").format(n=len(ops), rule=names),
+        )
     if not parameter.uses[0].direct:
-        return plan("outer", _("reaches its use through other ops, so that its gradient is formed first ({rule})").format(rule=names))
+        return plan(
+            "outer",
+            _("reaches its use through other ops, so that its gradient is formed first ({rule})").format(rule=names),
+        )
     return plan("outer", _("forming the gradient is cheaper here ({rule})").format(rule=names))
 
 

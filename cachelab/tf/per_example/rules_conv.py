@@ -71,7 +71,11 @@ class Kernel(Rule):
     def slices(self, image: tf.Tensor, marks: tf.Tensor) -> list[tf.Tensor]:
         """Return for each tap of the kernel the entries of ``image`` that it meets: ``[N, *positions, channels]``."""
         lengths, places = sizes(image)[1:-1], sizes(marks)[1:-1]
-        if all(tap == 1 for tap in self.taps) and all(stride == 1 for stride in self.strides) and self.padding != b"EXPLICIT":
+        if (
+            all(tap == 1 for tap in self.taps)
+            and all(stride == 1 for stride in self.strides)
+            and self.padding != b"EXPLICIT"
+        ):
             return [image]
         reach = [(place - 1) * stride + 1 for place, stride in zip(places, self.strides, strict=True)]
         pads = self._pads(lengths, reach)

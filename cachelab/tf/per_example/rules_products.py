@@ -105,7 +105,11 @@ class Product(Rule):
             if order != list(range(len(order))):
                 first = tf.transpose(first, order)
             count, inner = len(self.shared), sizes(first)
-            groups = [inner[1 : 1 + count], inner[1 + count : 2 + count + len(self.positions)], [lengths[c] for c in own]]
+            groups = [
+                inner[1 : 1 + count],
+                inner[1 + count : 2 + count + len(self.positions)],
+                [lengths[c] for c in own],
+            ]
             if len(wanted) + 2 != 4 or [len(group) for group in groups] != [1, 1, 1]:  # noqa: PLR2004
                 first = tf.reshape(first, tf.stack([inner[0], *(total(group) for group in groups)]))
                 first.set_shape([None, *(s if isinstance(s, int) else None for s in (total(g) for g in groups))])
@@ -140,5 +144,3 @@ class Product(Rule):
             return tf.reduce_sum(products, axis=[1, 2])
         grams = tf.matmul(x, x, transpose_b=True) * tf.matmul(d, d, transpose_b=True)
         return tf.reduce_sum(grams, axis=[1, 2, 3])
-
-

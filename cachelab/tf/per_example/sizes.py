@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from cachelab.tf.per_example.flow import Flow
 
-_SAME_SHAPE = frozenset({"Softmax", "LogSoftmax", "Cumsum", "Cumprod", "ReverseV2", "Identity", "StopGradient", "BiasAdd"})
+_SAME_SHAPE = frozenset(
+    {"Softmax", "LogSoftmax", "Cumsum", "Cumprod", "ReverseV2", "Identity", "StopGradient", "BiasAdd"}
+)
 _LIMIT = 4096
 """Longer tensors are data, not shapes."""
 
@@ -227,5 +229,3 @@ _EVALUATORS: dict[str, Any] = {
     "Fill": _fill,
     "Range": _range,
 }
-
-
