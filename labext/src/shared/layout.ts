@@ -258,7 +258,7 @@ export class Layout {
     const text = op ? 34 + face.label.length * 7 : 34 + face.label.length * 6.9;
     const h = op ? NODE_H : SCOPE_H;
     const port = [face.chipH + h / 2];
-    return { w: Math.ceil(Math.max(116, text, chipsW)), h: h + face.chipH, ins: port, outs: port, back };
+    return { w: Math.ceil(Math.max(op ? 116 : 136, text, chipsW)), h: h + face.chipH, ins: port, outs: port, back };
   }
 
   private place(box: Box, open: ReadonlySet<string>, x: number, y: number, mirror: boolean, picture: Picture, width: number): void {

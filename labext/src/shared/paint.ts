@@ -39,8 +39,7 @@ export function look(app: App, item: Item, status: Uint8Array, seconds: (row: nu
   let spent = 0;
   for (const row of group.rows) spent += seconds(row);
   const pruned = counts[PRUNED] === total;
-  const told = parts.slice(0, 3).map((index) => `${count(counts[index])} ${STATUSES[index].letter}`);
-  const sub = pruned ? t("{n} not needed", { n: count(total) }) : told.join(", ") + (parts.length > 3 ? " …" : "");
+  const sub = pruned ? t("{n} not needed", { n: count(total) }) : brief(parts.map((index) => `${count(counts[index])} ${STATUSES[index].letter}`));
   const words = parts.map((index) => `${counts[index]} ${t(STATUSES[index].name)}`).join(", ");
   const name = group.kind === "scope" ? group.id : group.label;
   return {
@@ -52,6 +51,17 @@ export function look(app: App, item: Item, status: Uint8Array, seconds: (row: nu
     aria: `${t("scope")} ${name}, ${words}, ${time(spent)}`,
     title: `${name}: ${words}`,
   };
+}
+
+/** As many parts of a mix as fit beside a time; the rest is in the title and in the bar. */
+function brief(told: readonly string[]): string {
+  let text = told[0] ?? "";
+  for (const [i, part] of told.entries()) {
+    if (!i) continue;
+    if (text.length + part.length + 2 > 15) return `${text} …`;
+    text += `, ${part}`;
+  }
+  return text;
 }
 
 function opLine(app: App, row: number, index: number, spent: number): string {
