@@ -23,12 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from cachelab.model import Call, CauseRow, Columns, GraphTable, Record, Source
-from cachelab.views import widget
+from cachelab.views import explorer_data, widget
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 CALLS = 20
 GOALS = {"payload kB": 2000, "first paint ms": 1000, "expand ms": 250, "step ms": 100, "mode ms": 100}
 
@@ -180,19 +185,16 @@ def measure(browser: Any, record: Record, replay: Record, shots: Path | None) ->
     """One page: mount, expand, step, mode, pan."""
     import base64
 
-    class Replay:
-        result = None
-
-    data = widget.recording_data(record)
-    data["replays"] = {"variable": widget.replay_data(replay)}
-    sent = widget.compressed(record)
+    data = explorer_data.recording_data(record)
+    data["replays"] = {"variable": explorer_data.replay_data(replay)}
+    sent = explorer_data.compressed(record)
     page = browser.new_page(viewport={"width": 1400, "height": 1200})
     with tempfile.TemporaryDirectory() as folder:
         blank = Path(folder) / "blank.html"
         blank.write_text("<!doctype html><html lang=en><title>bench</title><body><main id=explorer></main>")
         page.goto(blank.as_uri())
         module = "data:text/javascript;base64," + base64.b64encode(widget.BUNDLE.read_bytes()).decode()
-        both = base64.b64encode(widget.packed(data)).decode()
+        both = base64.b64encode(explorer_data.packed(data)).decode()
         found = {"ops": len(record.graphs[0].name), "payload kB": len(sent) / 1e3}
         meter = Meter(page)
         meter.take("first paint", _MOUNT, [[module, base64.b64encode(sent).decode()]])
@@ -236,7 +238,10 @@ def main() -> None:
             print(name, f"(load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)")
             for key, value in results[name].items():
                 goal = GOALS.get(key)
-                print(f"  {key:18} {value:10.1f}" + (f"   goal {goal}: {'met' if value <= goal else 'MISSED'}" if goal else ""))
+                print(
+                    f"  {key:18} {value:10.1f}"
+                    + (f"   goal {goal}: {'met' if value <= goal else 'MISSED'}" if goal else "")
+                )
         browser.close()
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")

@@ -1,7 +1,5 @@
 /** The anywidget entry: a model with the recording's bytes in, an explorer out. `mount` serves exported pages. */
 
-import type { RenderProps } from "@anywidget/types";
-
 import { Explorer } from "./shared/explorer.ts";
 import { h } from "./shared/dom.ts";
 import { parseRecording, readBytes } from "./shared/format.ts";
@@ -11,51 +9,65 @@ import { setCatalogue, t } from "./shared/strings.ts";
 import css from "./shared/style.css";
 import { watchTheme } from "./shared/theme.ts";
 
-interface Model {
+interface Traits {
   data: DataView;
   catalogue: Record<string, string>;
   _esm: string;
 }
 
-interface Mounted {
+/** What anywidget hands to `render`, as far as it is used here. */
+interface Model {
+  get<K extends keyof Traits>(name: K): Traits[K];
+  send(message: unknown): void;
+  on(event: string, listener: (...values: never[]) => void): void;
+  off(event: string, listener: (...values: never[]) => void): void;
+}
+
+export interface Mounted {
   explorer: Explorer;
   stop(): void;
 }
 
-/** Put an explorer for the recording in `text` into `place`. */
+/** Put an explorer for the recording in `text` into `place`. `bundle` is this module's source, for exported pages. */
 export function mount(place: HTMLElement, text: string, host: Host | null = null, bundle = ""): Mounted {
   const box = h("div", { "data-lm-suppress-shortcuts": "true", class: "cachelab-explorer" });
   const shadow = box.attachShadow({ mode: "open" });
   place.replaceChildren(box);
   shadow.append(h("style", {}, css));
-  const explorer = new Explorer(new Recording(parseRecording(text)), host, () => bundle || ownSource());
+  const explorer = new Explorer(new Recording(parseRecording(text)), host, () => bundle);
   const stop = watchTheme(box, (dark) => explorer.root.toggleAttribute("data-dark", dark));
   shadow.append(explorer.root);
-  explorer.root.dispatchEvent(new Event("cachelab:ready"));
   return { explorer, stop };
 }
 
-/** The same for gzipped JSON in base64. */
-export async function mountPacked(place: HTMLElement, data: string): Promise<Mounted> {
-  return mount(place, await readBytes(Uint8Array.from(atob(data), (one) => one.charCodeAt(0))));
+const decode = (text: string): Uint8Array => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+
+/** The same for gzipped JSON in base64, and the bundle in base64. */
+export async function mountPacked(place: HTMLElement, data: string, bundle = ""): Promise<Mounted> {
+  return mount(place, await readBytes(decode(data)), null, new TextDecoder().decode(decode(bundle)));
 }
 
-/** In an exported page the module was read from its own address; elsewhere the source is not at hand. */
-function ownSource(): string {
-  const prefix = "data:text/javascript;base64,";
-  const url = import.meta.url;
-  if (!url.startsWith(prefix)) return "";
-  return new TextDecoder().decode(Uint8Array.from(atob(url.slice(prefix.length)), (one) => one.charCodeAt(0)));
+/** The same for plain JSON. */
+export function mountText(place: HTMLElement, text: string, bundle = ""): Mounted {
+  return mount(place, text, null, new TextDecoder().decode(decode(bundle)));
 }
 
-function render({ model, el }: RenderProps<Model>): () => void {
+/** A front end of its own (the JupyterLab extension): bytes as the kernel sends them, a link to the kernel. */
+export async function mountBytes(place: HTMLElement, data: DataView, host: Host | null): Promise<Mounted> {
+  return mount(place, await readBytes(data), host);
+}
+
+/** Hand a message of the kernel to an explorer; the columns of a replay come gzipped in a buffer. */
+export function deliver(mounted: Mounted | null, message: Record<string, unknown>, buffers: readonly DataView[]): void {
+  if (!buffers?.length) return mounted?.explorer.receive(message);
+  void readBytes(buffers[0]).then((text) => mounted?.explorer.receive({ ...message, replay: JSON.parse(text) as unknown }));
+}
+
+function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   let mounted: Mounted | null = null;
   let gone = false;
   const host: Host = { send: (message) => model.send(message) };
-  const receive = (message: Record<string, unknown>, buffers: DataView[]): void => {
-    if (!buffers?.length) return mounted?.explorer.receive(message);
-    void readBytes(buffers[0]).then((text) => mounted?.explorer.receive({ ...message, replay: JSON.parse(text) as unknown }));
-  };
+  const receive = (message: Record<string, unknown>, buffers: DataView[]): void => deliver(mounted, message, buffers);
   const show = async (): Promise<void> => {
     setCatalogue(model.get("catalogue") ?? {});
     try {

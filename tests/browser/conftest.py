@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "face"))
 ARTIFACTS = ROOT / "artifacts"
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --force-color-profile=srgb"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+]
 TOKEN = "browser-tests"
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
 
@@ -47,15 +54,13 @@ def chromium() -> Iterator[Any]:
 
 
 def notebook(*cells: str) -> dict[str, Any]:
+    blank = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     return {
-        "cells": [
-            {"cell_type": "code", "id": f"cell{i}", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
-            for i, text in enumerate(cells)
-        ],
+        "cells": [{**blank, "id": f"cell{i}", "source": text} for i, text in enumerate(cells)],
         "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,
-    }  # fmt: skip
+    }
 
 
 class Server:
@@ -71,7 +76,12 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        path = [str(ROOT), str(ROOT / "tests" / "face"), str(ROOT / "tests" / "browser"), os.environ.get("PYTHONPATH", "")]
+        path = [
+            str(ROOT),
+            str(ROOT / "tests" / "face"),
+            str(ROOT / "tests" / "browser"),
+            os.environ.get("PYTHONPATH", ""),
+        ]
         env = {
             **os.environ,
             "JUPYTER_CONFIG_DIR": str(home / "config"),
@@ -116,7 +126,9 @@ class Server:
     def write(self, name: str, *cells: str) -> str:
         (self.work / name).write_text(json.dumps(notebook(*cells)))
         tree = "notebooks" if self.app == "notebook" else "lab/tree"
-        return f"http://127.0.0.1:{self.port}/{tree}/{name}?token={TOKEN}" + ("" if self.app == "notebook" else "&reset")
+        return f"http://127.0.0.1:{self.port}/{tree}/{name}?token={TOKEN}" + (
+            "" if self.app == "notebook" else "&reset"
+        )
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +145,9 @@ def notebook7(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.close()
 
 
-_PANEL = "[...(window.jupyterapp?.shell?.widgets('main') ?? [])].find((one) => one.sessionContext && one.content?.widgets)"
+_PANEL = (
+    "[...(window.jupyterapp?.shell?.widgets('main') ?? [])].find((one) => one.sessionContext && one.content?.widgets)"
+)
 _READY = f"""async () => {{
   const panel = {_PANEL};
   if (!panel) return false;
@@ -163,17 +177,19 @@ class Notebook:
 
     def wait_ready(self) -> None:
         """Wait for the notebook and its kernel; the page may still reload itself meanwhile."""
-        from playwright.sync_api import Error
-
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
-            try:
-                if self.page.evaluate(_READY):
-                    return
-            except Error:
-                pass
+            if self._ready():
+                return
             self.page.wait_for_timeout(300)
         raise AssertionError("the notebook did not get ready")
+
+    def _ready(self) -> bool:
+        from playwright.sync_api import Error
+
+        with suppress(Error):
+            return bool(self.page.evaluate(_READY))
+        return False
 
     def run(self, index: int) -> list[dict[str, Any]]:
         outputs: list[dict[str, Any]] = json.loads(self.page.evaluate(_RUN, index))
@@ -187,14 +203,18 @@ class Notebook:
 
     def text(self, index: int) -> str:
         """Return what a cell printed."""
-        return "".join("".join(one.get("text", "")) for one in self.run(index) if one["output_type"] == "stream").strip()
+        return "".join(
+            "".join(one.get("text", "")) for one in self.run(index) if one["output_type"] == "stream"
+        ).strip()
 
 
 @pytest.fixture
 def open_notebook(chromium: Any) -> Iterator[Any]:
     pages = []
 
-    def opener(server: Server, name: str, *cells: str, dark: bool = False, width: int = 1500, height: int = 1300) -> Notebook:
+    def opener(
+        server: Server, name: str, *cells: str, dark: bool = False, width: int = 1500, height: int = 1300
+    ) -> Notebook:
         context = chromium.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", accept_downloads=True
         )

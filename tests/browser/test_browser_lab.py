@@ -48,7 +48,16 @@ def test_buttons_replay_in_the_kernel_and_show_its_figures(open_notebook, server
     assert letter(book, "enc/Tanh") == "S"
     result = RESULT["variable"]
     row = book.root.locator(".cmp tr.me").inner_text()
-    for figure in (str(result.executed), str(result.recomputed), str(result.reused), "83 ms", "4.3×", "16.8 MB", "48 ms", "equal"):
+    for figure in (
+        str(result.executed),
+        str(result.recomputed),
+        str(result.reused),
+        "83 ms",
+        "4.3×",
+        "16.8 MB",
+        "48 ms",
+        "equal",
+    ):
         assert figure in row
     mode(book, "partial_run").click()
     book.root.locator('[data-mode="partial_run"][aria-disabled="true"]').wait_for()
@@ -160,7 +169,9 @@ def test_dark_theme_and_axe_in_lab(open_notebook, lab, violations, artifacts):
     book = show(open_notebook, lab, "dark.ipynb", height=1500)
     assert violations(book.page) == []
     light = book.root.evaluate("e => getComputedStyle(e).backgroundColor")
-    book.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })")
+    book.page.evaluate(
+        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })"
+    )
     book.page.locator('body[data-jp-theme-light="false"]').wait_for(state="attached")
     book.page.wait_for_timeout(600)
     mode(book, "variable").click()
@@ -169,4 +180,6 @@ def test_dark_theme_and_axe_in_lab(open_notebook, lab, violations, artifacts):
     assert book.root.evaluate("e => getComputedStyle(e).backgroundColor") != light
     assert violations(book.page) == []
     book.page.screenshot(path=artifacts / "live-lab-dark.png")
-    book.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })")
+    book.page.evaluate(
+        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })"
+    )

@@ -112,7 +112,13 @@ def test_statuses_of_the_graph_are_those_of_the_record(explorer):
 def test_mode_recolours_in_place_and_only_colours_move(explorer):
     def places():
         names = ("enc/MatMul", "enc/Tanh", "pairs", "gradients")
-        return [(explorer.node(name).get_attribute("transform"), explorer.root.locator("svg.graph > g").get_attribute("transform")) for name in names]
+        return [
+            (
+                explorer.node(name).get_attribute("transform"),
+                explorer.root.locator("svg.graph > g").get_attribute("transform"),
+            )
+            for name in names
+        ]
 
     at = places()
     explorer.mode("variable").click()
@@ -311,7 +317,9 @@ def test_exports_hold_what_they_say(explorer, chromium, tmp_path):
     text, _name = exported(explorer, "Table (CSV)")
     rows = list(csv.DictReader(io.StringIO(text)))
     seen = {(row["call"], row["op"]): row["status"] for row in rows}
-    assert seen == {(str(call.index), one.name): one.status for call in record.calls for one in record.executions(call.index)}
+    assert seen == {
+        (str(call.index), one.name): one.status for call in record.calls for one in record.executions(call.index)
+    }
     text, _name = exported(explorer, "Graph (DOT)")
     assert text.count("->") == sum(len(inputs) for inputs in record.graphs[0].inputs)
     text, _name = exported(explorer, "Trace (Perfetto)")
@@ -346,7 +354,9 @@ def test_names_are_never_markup(open_page):
     names = tuple(rename.get(name, name) for name in graph.name)
     inputs = tuple(tuple(rename.get(t[:-2], t[:-2]) + t[-2:] for t in row) for row in graph.inputs)
     causes = tuple(replace(cause, text=f"`{evil}` {cause.text} <script>alert(2)</script>") for cause in record.causes)
-    explorer = open_page(replace(record, name=evil, graphs=(replace(graph, name=names, inputs=inputs),), causes=causes), ())
+    explorer = open_page(
+        replace(record, name=evil, graphs=(replace(graph, name=names, inputs=inputs),), causes=causes), ()
+    )
     explorer.page.on("dialog", lambda dialog: explorer.errors.append(dialog.message))
     explorer.root.locator(f"svg.graph [data-id='enc/{evil}']").click()
     explorer.tab("Table")

@@ -43,14 +43,19 @@ def test_browser_reads_what_the_model_says(node, make, packed):
             )  # fmt: skip
     assert seen["rows"] == expected
     summary = record.summary()
-    assert dict(zip(STATUSES.values(), seen["counts"], strict=True)) == {name: summary[name] for name in STATUSES.values()}
+    assert dict(zip(STATUSES.values(), seen["counts"], strict=True)) == {
+        name: summary[name] for name in STATUSES.values()
+    }
     assert seen["seconds"] == pytest.approx([summary["op_seconds"][name] for name in STATUSES.values()], rel=1e-3)
     assert seen["calls"] == record.call_count
     assert seen["sources"] == [{"name": s.name, "kind": s.kind, "graph": s.graph} for s in record.sources]
 
 
 def test_other_files_are_refused_with_a_remedy(node):
-    for text, said in [('{"format": "other"}', "not a CacheLab recording"), ('{"format": "cachelab.recording", "version": 9, "graphs": []}', "version 9")]:
+    for text, said in [
+        ('{"format": "other"}', "not a CacheLab recording"),
+        ('{"format": "cachelab.recording", "version": 9, "graphs": []}', "version 9"),
+    ]:
         done = node(ROOT / "tests" / "face" / "dump.ts", text=text)
         assert done.returncode != 0
         assert said in done.stderr

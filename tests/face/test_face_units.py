@@ -53,7 +53,9 @@ def test_bundle_is_small_and_names_neither_places_nor_paths():
 
 
 def test_files_of_the_front_end_can_be_read_in_one_sitting():
-    long = {path.name: n for path in (ROOT / "labext" / "src").rglob("*.ts") if (n := path.read_text().count("\n")) > 340}
+    long = {
+        path.name: n for path in (ROOT / "labext" / "src").rglob("*.ts") if (n := path.read_text().count("\n")) > 340
+    }
     assert not long
 
 

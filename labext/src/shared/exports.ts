@@ -90,7 +90,8 @@ export function page(app: App, bundle: string): string {
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>CacheLab: ${name}</title><meta name="viewport" content="width=device-width">
 <style>body{margin:16px;background:#fff}@media (prefers-color-scheme:dark){body{background:#111317}}</style></head><body><main id="explorer"></main>
 <script type="application/json" id="recording">${escapeJson(JSON.stringify(raw))}</script>
-<script type="module">const m=await import("data:text/javascript;base64,${source}");m.mount(document.getElementById("explorer"),document.getElementById("recording").textContent);</script>
+<script type="text/plain" id="bundle">${source}</script>
+<script type="module">const text=(id)=>document.getElementById(id).textContent;const m=await import("data:text/javascript;base64,"+text("bundle"));m.mountText(document.getElementById("explorer"),text("recording"),text("bundle"));</script>
 </body></html>`;
 }
 
