@@ -191,6 +191,8 @@ class Facts:
             return _("it is a reference to a variable, which a later write would change")
         if name in self.frames() or name in self.branches() or not self.graph.is_fetchable(value):
             return _("it lies inside a loop or branch, where no call can fetch it")
+        if any(self.flat.cells[cell].local for cell in self.flat.writes.get(self.flat.index[name], ())):
+            return _("it stands for an array that lives for one call only")
         if not self.graph.is_feedable(value):
             return _("TensorFlow does not let it be fed")
         return ""
