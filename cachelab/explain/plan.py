@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
+from cachelab.explain.guards import Guards, exclusive, guards
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
-    from cachelab.explain.flat import FlatGraph
+    from cachelab.explain.flat import FlatGraph, Ref
 
 LAST = -2
 """Stands for the end of a call, as the reader of what is fetched."""
@@ -44,7 +45,8 @@ class Plan:
     """The closure of one signature with the orders of its reads and writes.
 
     ``writers``: cell -> rows that may write it. ``dead``: rows whose output is dead if a branch is not taken; a
-    control edge from one of these carries the branch. ``conditional``: what runs depends on values.
+    control edge from one of these carries the branch. ``conditional``: what runs depends on values. ``memo``: what
+    was derived from the plan, such as outcomes, which calls must share for a loop of them to stay small.
     """
 
     id: int
@@ -58,6 +60,7 @@ class Plan:
     _bit: dict[int, int]
     _before: dict[int, int]
     _variants: dict[frozenset[int] | None, Variant] = field(default_factory=dict)
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def effects(self) -> frozenset[int]:
@@ -92,6 +95,11 @@ class Plan:
         """Rows that may run several times in a call."""
         return frozenset(row for row in self.closure.order if self.flat.frame.get(row))
 
+    @cached_property
+    def guards(self) -> dict[int, Guards]:
+        """Row -> the branches under which alone it runs."""
+        return guards(self.flat, self.closure) if self.conditional else {}
+
     def variant(self, ran: frozenset[int] | None) -> Variant:
         """Return the classes of equal sources for a known set of executed rows (``None``: not known).
 
@@ -117,6 +125,8 @@ class Plan:
             is_after = bool(self._before[writer] & own)
             if (is_before and is_after) or self._same_loop(row, writer):
                 return State(unique=True)
+            if self._exclusive(row, writer):
+                continue
             if is_before:
                 preceding.append(writer)
             elif not is_after:
@@ -146,11 +156,43 @@ class Plan:
                 race = self.state(row, cell, None).race
                 if race is not None:
                     yield Race(cell, row, race)
+                elif not flat.aliases.get(row):
+                    found = (self.replaced(row, ref, cell, None) for ref in self.closure.data[row])
+                    yield from (one for one in found if one is not None)
         for ref in self.signature.fetches:  # what is fetched is copied out at the end of the call
             for cell in flat.aliases.get(ref[0], ()):
                 for writer in self.writers.get(cell, ()):
                     if writer != ref[0] and not self._before.get(ref[0], 0) & self._bit[writer]:
                         yield Race(cell, ref[0], writer)
+
+    def replaced(self, row: int, ref: Ref, cell: int, ran: frozenset[int] | None) -> Race | None:
+        """Return a write that may give ``cell`` another buffer between the moment ``ref`` took it and ``row`` uses it.
+
+        An op such as ``Identity`` takes the buffer of a ref variable when it runs. A write in place is seen by all
+        that use the buffer later; one that replaces it, as ref ``Assign`` without ``validate_shape`` may, is not.
+        """
+        flat = self.flat
+        writers = [writer for writer in self.written(cell, ran) if writer in flat.replaces and writer != row]
+        if not writers:
+            return None
+        pending, seen = [ref[0]], set()
+        while pending:
+            taker = pending.pop()
+            if taker in seen or taker not in flat.takes or cell not in flat.aliases.get(taker, ()):
+                continue
+            seen.add(taker)
+            for writer in writers:
+                bit = self._bit[writer]
+                ordered = bool(self._before[taker] & bit) or bool(self._before[writer] & self._bit[taker])
+                if not ordered or bool(self._before[taker] & bit) != bool(self._before[row] & bit):
+                    return Race(cell, taker, writer)
+            pending.extend(other[0] for other in self.closure.data.get(taker, ()))
+        return None
+
+    def _exclusive(self, row: int, other: int) -> bool:
+        """Tell whether two rows lie in different branches of one condition."""
+        mine = self.guards.get(row)
+        return mine is not None and exclusive(mine, self.guards.get(other, {}))
 
     def _same_loop(self, row: int, other: int) -> bool:
         frames, others = self.flat.frame.get(row, ()), self.flat.frame.get(other, ())
@@ -171,6 +213,7 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
     for row in closed.order:
         for cell in flat.writes.get(row, ()):
             (local if flat.cells[cell].local else writers).setdefault(cell, []).append(row)
+    _share_unknown(flat, closed, writers)
     bit: dict[int, int] = {}
     for row in closed.order:
         cells = set(flat.writes.get(row, ())) | set(flat.reads.get(row, ())) | set(flat.aliases.get(row, ()))
@@ -194,6 +237,21 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
         _bit=bit,
         _before=_before(closed, bit) if bit else {},
     )
+
+
+def _share_unknown(flat: FlatGraph, closed: Closure, writers: dict[int, list[int]]) -> None:
+    """Count a write through an unknown handle as a write of every cell of the call, and the other way round."""
+    unknown = {row for cell, rows in writers.items() if flat.cells[cell].kind == "opaque" for row in rows}
+    used = {cell for row in closed.order for table in (flat.reads, flat.writes, flat.aliases)
+            for cell in table.get(row, ()) if not flat.cells[cell].local}  # fmt: skip
+    opaque = {cell for cell in used if flat.cells[cell].kind == "opaque"}
+    if not opaque:
+        return
+    everything = {row for rows in writers.values() for row in rows}
+    for cell in used:
+        rows = everything if cell in opaque else unknown.union(writers.get(cell, ()))
+        if rows:
+            writers[cell] = sorted(rows)
 
 
 def _before(closed: Closure, bit: dict[int, int]) -> dict[int, int]:
