@@ -8,7 +8,7 @@ from cachelab.i18n import translate as _
 from cachelab.model import CauseRow
 
 if TYPE_CHECKING:
-    from cachelab.explain.history import History, Judged, Version
+    from cachelab.explain.history import Entry, History, Judged, Version
 
 RANK: Final = {kind: rank for rank, kind in enumerate(
     ("graph", "new_session", "feed", "variable", "random", "iterator", "opaque", "file", "overlap", "race", "effect")
@@ -16,6 +16,9 @@ RANK: Final = {kind: rank for rank, kind in enumerate(
 
 MOST = 6
 """Causes listed for one op; more are counted in the last one's text."""
+
+MEMO = 4096
+"""Classes of earlier calls whose versions are remembered."""
 
 UNIQUE_STATES = frozenset({"race", "unique"})
 
@@ -26,11 +29,27 @@ class Reasons:
     def __init__(self, history: History, judged: list[Judged | None]) -> None:
         self._history = history
         self._judged = judged
+        self._versions: dict[tuple[int, tuple[int, int], int], frozenset[int]] = {}
 
-    def changed(self, call: Judged, other: int) -> tuple[bool, ...]:
-        """Return for each slot of a call whether call ``other`` did not have that version."""
-        known = set(self._history.vector(other))
-        return tuple(number not in known for number in call.vector)
+    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[bool, ...]:
+        """Return for each slot of class ``number`` whether that class of call ``other`` did not have its version.
+
+        The version alone, somewhere in the other call, is not enough: a variable written in the middle of it had
+        two, and an op saw one of these.
+        """
+        known = self._known(entry, other)
+        return tuple(call.vector[slot] not in known for slot in call.variant.classes[number])
+
+    def _known(self, entry: Entry, other: int) -> frozenset[int]:
+        """Return the versions that the sources of a class had in call ``other``."""
+        memo = (other, entry.variant.id, entry.number)
+        known = self._versions.get(memo)
+        if known is None:
+            if len(self._versions) > MEMO:
+                self._versions.clear()
+            vector = self._history.vector(other)
+            known = self._versions[memo] = frozenset(vector[slot] for slot in entry.variant.classes[entry.number])
+        return known
 
     def source_name(self, call: Judged, slot: int) -> str:
         """Return the name of a source as users know it: a tensor, a variable or an op."""
@@ -42,10 +61,10 @@ class Reasons:
         assert isinstance(of, int)
         return flat.name[of] if kind in {"draw", "outside"} else flat.cells[of].name
 
-    def differing(self, call: Judged, number: int, other: int) -> tuple[CauseRow, ...]:
-        """Return why class ``number`` of a call differs from call ``other``, root cause first."""
-        changed = self.changed(call, other)
-        slots = [slot for slot in call.variant.classes[number] if changed[slot]]
+    def differing(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[CauseRow, ...]:
+        """Return why class ``number`` of a call differs from that of call ``other``, root cause first."""
+        changed = self.changed(call, number, entry, other)
+        slots = [slot for slot, new in zip(call.variant.classes[number], changed, strict=True) if new]
         if not slots:
             return (self._same_sources(call, other),)
         maybe = call.variant.maybe[number]

@@ -64,6 +64,10 @@ class FlatGraph:
         Rows that draw from a stream with a fixed seed.
     aliases
         Row -> cells whose buffer its outputs share (ref variables): consumers see later writes.
+    takes
+        Rows that take such a buffer when they run and pass it on as a plain tensor.
+    replaces
+        Rows whose write may give a ref variable another buffer.
     outputs
         Hub row -> references that its outputs stand for.
     body
@@ -94,6 +98,8 @@ class FlatGraph:
     effects: set[int] = field(default_factory=set)
     seeded: set[int] = field(default_factory=set)
     aliases: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    takes: set[int] = field(default_factory=set)
+    replaces: set[int] = field(default_factory=set)
     outputs: dict[int, tuple[Ref, ...]] = field(default_factory=dict)
     body: dict[int, tuple[int, ...]] = field(default_factory=dict)
     branches: dict[int, tuple[frozenset[int], ...]] = field(default_factory=dict)

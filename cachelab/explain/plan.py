@@ -7,12 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
+from cachelab.explain.guards import Guards, exclusive, guards
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cachelab.explain.flat import FlatGraph
+    from cachelab.explain.flat import FlatGraph, Ref
 
 LAST = -2
 """Stands for the end of a call, as the reader of what is fetched."""
@@ -92,6 +93,11 @@ class Plan:
         """Rows that may run several times in a call."""
         return frozenset(row for row in self.closure.order if self.flat.frame.get(row))
 
+    @cached_property
+    def guards(self) -> dict[int, Guards]:
+        """Row -> the branches under which alone it runs."""
+        return guards(self.flat, self.closure) if self.conditional else {}
+
     def variant(self, ran: frozenset[int] | None) -> Variant:
         """Return the classes of equal sources for a known set of executed rows (``None``: not known).
 
@@ -117,6 +123,8 @@ class Plan:
             is_after = bool(self._before[writer] & own)
             if (is_before and is_after) or self._same_loop(row, writer):
                 return State(unique=True)
+            if self._exclusive(row, writer):
+                continue
             if is_before:
                 preceding.append(writer)
             elif not is_after:
@@ -146,11 +154,43 @@ class Plan:
                 race = self.state(row, cell, None).race
                 if race is not None:
                     yield Race(cell, row, race)
+                elif not flat.aliases.get(row):
+                    found = (self.replaced(row, ref, cell, None) for ref in self.closure.data[row])
+                    yield from (one for one in found if one is not None)
         for ref in self.signature.fetches:  # what is fetched is copied out at the end of the call
             for cell in flat.aliases.get(ref[0], ()):
                 for writer in self.writers.get(cell, ()):
                     if writer != ref[0] and not self._before.get(ref[0], 0) & self._bit[writer]:
                         yield Race(cell, ref[0], writer)
+
+    def replaced(self, row: int, ref: Ref, cell: int, ran: frozenset[int] | None) -> Race | None:
+        """Return a write that may give ``cell`` another buffer between the moment ``ref`` took it and ``row`` uses it.
+
+        An op such as ``Identity`` takes the buffer of a ref variable when it runs. A write in place is seen by all
+        that use the buffer later; one that replaces it, as ref ``Assign`` without ``validate_shape`` may, is not.
+        """
+        flat = self.flat
+        writers = [writer for writer in self.written(cell, ran) if writer in flat.replaces and writer != row]
+        if not writers:
+            return None
+        pending, seen = [ref[0]], set()
+        while pending:
+            taker = pending.pop()
+            if taker in seen or taker not in flat.takes or cell not in flat.aliases.get(taker, ()):
+                continue
+            seen.add(taker)
+            for writer in writers:
+                bit = self._bit[writer]
+                ordered = bool(self._before[taker] & bit) or bool(self._before[writer] & self._bit[taker])
+                if not ordered or bool(self._before[taker] & bit) != bool(self._before[row] & bit):
+                    return Race(cell, taker, writer)
+            pending.extend(other[0] for other in self.closure.data.get(taker, ()))
+        return None
+
+    def _exclusive(self, row: int, other: int) -> bool:
+        """Tell whether two rows lie in different branches of one condition."""
+        mine = self.guards.get(row)
+        return mine is not None and exclusive(mine, self.guards.get(other, {}))
 
     def _same_loop(self, row: int, other: int) -> bool:
         frames, others = self.flat.frame.get(row, ()), self.flat.frame.get(other, ())

@@ -120,7 +120,10 @@ class Variant:
             for cell in flat.aliases.get(ref[0], ()):
                 # The buffer of a ref variable is seen as it is when this op runs, not when its producer ran.
                 inherited &= ~own.get(ref[0], {}).get(cell, 0)
-                mask |= self._read(row, cell, own)
+                if plan.replaced(row, ref, cell, self.ran) is not None:
+                    mask |= self._bit(Slot("race", cell, (row,)))
+                else:
+                    mask |= self._read(row, cell, own)
             mask |= inherited
         drawn = row in flat.draws  # new with every execution, whatever the state it drew from was
         for cell in () if drawn else flat.reads.get(row, ()):

@@ -104,8 +104,10 @@ class Verdicts:
                 for found in entries
             )
 
-        others = sorted({other for found in call.last for _, other in found})
-        changed = tuple((index - other, self._reasons.changed(call, other)) for other in others)
+        changed = tuple(
+            tuple(self._reasons.changed(call, number, entry, other) for entry, other in found)
+            for number, found in enumerate(call.last)
+        )
         versions = [self._history.versions[number] for number in call.vector]
         slots = tuple((*self._reasons.writer(call, version), _state(version.value)) for version in versions)
         self._keep.append(call.outcome)  # its id stays in use
@@ -116,7 +118,7 @@ class Verdicts:
     def _build(self, call: Judged) -> Columns:
         verdicts: dict[int, tuple[str, int | None, tuple[int, ...]]] = {}
         for number, members in enumerate(call.variant.members):
-            memo: dict[int, tuple[int, ...]] = {}
+            memo: dict[tuple[int, int], tuple[int, ...]] = {}
             for row in members:
                 verdicts[row] = self._verdict(call, number, row, memo)
         order, table = call.variant.plan.shown, self._tables[call.variant.plan.flat.id]
@@ -160,7 +162,7 @@ class Verdicts:
                 elif letter == "c" and row not in call.variant.plan.flat.effects:
                     last = _latest(call.last[number], row)
                     if last is not None:
-                        self.apart.append((row, index, last))
+                        self.apart.append((row, index, last[1]))
 
     @staticmethod
     def _listed(call: Judged, row: int) -> bool:
@@ -184,7 +186,7 @@ class Verdicts:
         return number
 
     def _verdict(
-        self, call: Judged, number: int, row: int, memo: dict[int, tuple[int, ...]]
+        self, call: Judged, number: int, row: int, memo: dict[tuple[int, int], tuple[int, ...]]
     ) -> tuple[str, int | None, tuple[int, ...]]:
         """Return (status letter, calls back to the witness, causes) of one op."""
         outcome, index = call.outcome, call.call.index
@@ -196,7 +198,7 @@ class Verdicts:
             return "c", None, (self.cause(cause),)
         witness = _latest(call.same[number], row)
         if witness is not None:
-            back = index - witness
+            back = index - witness[1]
             kept = CauseRow(
                 "not_kept", "", back, _("ran on the same values in call {call}; values live for one call only")
             )
@@ -204,10 +206,11 @@ class Verdicts:
         last = _latest(call.last[number], row)
         if last is None:
             return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier completed call ran this op"))),)
-        if last not in memo:
-            found = self._reasons.differing(call, number, last)
-            memo[last] = tuple(self.cause(cause) for cause in found)
-        listed = memo[last]
+        entry, earlier = last
+        if (earlier, entry.number) not in memo:
+            found = self._reasons.differing(call, number, entry, earlier)
+            memo[earlier, entry.number] = tuple(self.cause(cause) for cause in found)
+        listed = memo[earlier, entry.number]
         if call.call.shared and all(self.causes[cause].kind == "overlap" for cause in listed):
             return "x", None, listed
         return "c", None, listed
@@ -219,11 +222,11 @@ class Verdicts:
         return flat.cells[written[0]].name if written and row not in flat.draws else flat.name[row]
 
 
-def _latest(entries: tuple[tuple[Entry, int], ...], row: int) -> int | None:
-    """Return the latest call of ``entries`` in which ``row`` executed."""
+def _latest(entries: tuple[tuple[Entry, int], ...], row: int) -> tuple[Entry, int] | None:
+    """Return the latest of ``entries`` in which ``row`` executed, with its call."""
     for entry, call in entries:
         if row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number:
-            return call
+            return entry, call
     return None
 
 

@@ -156,6 +156,8 @@ class Resources:
             flat.aliases[row] = (self._maker[row],)
         elif writes and self._returns_ref(node.op):
             flat.aliases[row] = tuple(sorted(writes))
+        if node.op == "Assign" and "validate_shape" in node.attr and not node.attr["validate_shape"].b:
+            flat.replaces.add(row)
 
     @staticmethod
     def _may_write(op_type: str) -> bool:
@@ -188,4 +190,5 @@ class Resources:
                             shared.update(flat.aliases.get(flat.resolve(inner)[0], ()))
                 if shared and tuple(sorted(shared)) != flat.aliases.get(row):
                     flat.aliases[row] = tuple(sorted(shared))
+                    flat.takes |= {row} if flat.type[row] not in REF_PASS else set()
                     changed = True
