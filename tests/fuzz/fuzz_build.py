@@ -279,7 +279,8 @@ class Built:
         if way == 3:
             return value + variable.read_value()
         if way == 4:
-            self.unseeded |= self.program.graph_seed is None
+            # Iterations run side by side, so even a seeded stream is dealt out in no fixed order.
+            self.unseeded |= self.program.graph_seed is None or i.kind == "while"
             return value + tf.random.uniform(SHAPE)
         return value - self.tensor(i.uses[2])
 
@@ -364,7 +365,7 @@ class Built:
         return tf.strings.to_number(text)
 
     def _guard(self, i: Instruction) -> Any:
-        tensor = self.tensor(i.uses[0])
+        tensor = self.placeholders[i.uses[0] % len(self.placeholders)] if self.placeholders else self.tensor(i.uses[0])
         check = v1.debugging.assert_less(tf.reduce_max(tensor), 90.0, message="guard")
         with tf.control_dependencies([check, *self._before(i)]):
             return tf.identity(self.tensor(i.uses[1]))

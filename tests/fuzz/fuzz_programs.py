@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 SIMPLE = ("placeholder", "const", "unary", "unary", "binary", "binary", "binary", "split", "stack")
 STATE = (
     "resource", "ref", "read", "read", "assign", "assign", "scatter", "sgd", "adam", "control", "control", "gradient",
+    "guard",
 )  # fmt: skip
 DRAWS = ("random", "stateless", "iterator", "queue", "table", "python")
 STRUCTURE = ("cond", "cond", "while", "while", "call", "array", "sparse", "string", "guard", "switch_case")
