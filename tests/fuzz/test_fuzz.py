@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from fuzz_attempt import attempt
 from fuzz_programs import generate
-from run import attempt
 
 PROGRAMS = 200
 FIRST = 5_000
