@@ -55,8 +55,8 @@ class Tracing:
         self.traced = metadata is not None and asked.trace_level >= config_pb2.RunOptions.SOFTWARE_TRACE
         if metadata is not None or not trace:
             return  # the user's metadata get exactly what the user asked for
-        # It lists the same nodes with the same times as FULL_TRACE does, but opens no profiler session: of these
-        # there can be only one in a process, and calls of other threads would fail.
+        # FULL_TRACE lists the same nodes, but opens a profiling session, of which a process can have one: a second
+        # traced run at the same time, or under tf.profiler, would fail after its effects have happened.
         asked.trace_level = config_pb2.RunOptions.SOFTWARE_TRACE
         asked.output_partition_graphs = graph
         if dump is not None:
