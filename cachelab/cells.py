@@ -97,7 +97,7 @@ class CellRecorder:
         )
         opened = _Open(recording.start(), options)
         try:
-            opened.live = _live(options)
+            opened.live = _live(options, self.config.memory_budget)
         except BaseException:
             recording.stop()
             raise
@@ -167,6 +167,8 @@ class CellRecorder:
                 recordings.keep = self.config.keep
                 recordings.add(opened.recording)
             self.show(opened.recording, opened.options, result)
+            if opened.live is not None and not opened.options.quiet:
+                print(opened.live)
         except KeyboardInterrupt:
             _complain(_("CacheLab was interrupted; %cachelab report shows the recording."))
         except Exception as error:  # noqa: BLE001 - see above
@@ -183,13 +185,13 @@ def _close(opened: _Open) -> None:
         opened.recording.stop()
 
 
-def _live(options: CellOptions) -> Any:
+def _live(options: CellOptions, budget: int) -> Any:
     """Switch the user's own sessions to a live mode, as long as the cell runs."""
     if options.mode not in {"memo", "feed"}:
         return None
-    from cachelab.modes import live
+    from cachelab.modes.live_cells import activate
 
-    return live.activate(options.mode, cuts=options.cuts)
+    return activate(options.mode, options.cuts, budget)
 
 
 def _complain(text: str) -> None:

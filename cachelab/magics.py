@@ -150,7 +150,7 @@ class CacheLabMagics(Magics):
         if not advice:
             print(_("There is nothing to keep: no op was recomputed."))
         for one in advice:
-            display(one)
+            print(one)
 
     def do_graph(self, line: str) -> None:
         """Show the graph with statuses."""

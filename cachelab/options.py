@@ -18,7 +18,7 @@ MEMORY_BUDGET: Final = 256 * 1024**2
 """Bytes of feeds and variable values kept for replays, unless asked otherwise."""
 
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 
 def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
@@ -43,7 +43,8 @@ def parse_bytes(size: int | str) -> int:
     Parameters
     ----------
     size
-        A number of bytes, or text such as ``"1GB"``, ``"256 MiB"``, ``"64k"`` (powers of 1024).
+        A number of bytes, or text such as ``"1GB"``, ``"256 MiB"``, ``"64k"``: powers of 1000, of 1024 with
+        an ``i``.
 
     Raises
     ------
@@ -58,4 +59,4 @@ def parse_bytes(size: int | str) -> int:
             _("A size was asked for, and {size!r} is none.").format(size=size),
             _("Write a number of bytes or a size such as '256MB'."),
         )
-    return int(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])

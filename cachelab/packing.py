@@ -19,11 +19,14 @@ where LIST is a plain or a packed list. Short recordings are written plain.
 from __future__ import annotations
 
 import re
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, chain, groupby, islice, pairwise
+from operator import ne, sub
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
 Packed: TypeAlias = "list[Any] | dict[str, Any]"
 
@@ -31,7 +34,14 @@ NANO = 1e-9
 BASE = 46
 _CHARS = "".join(chr(code) for code in range(ord("#"), 127) if chr(code) != "\\") + "!"
 _END, _MORE = _CHARS[:BASE], _CHARS[BASE : 2 * BASE]
-_VALUE = {char: value for value, char in enumerate(_END)} | {char: value for value, char in enumerate(_MORE)}
+_END_CODES = np.frombuffer(_END.encode(), np.uint8)
+_MORE_CODES = np.frombuffer(_MORE.encode(), np.uint8)
+_POWERS = np.array([BASE**place for place in range(12)], np.int64)
+_VALUES: Any = np.full(256, -1, np.int64)
+_VALUES[_END_CODES] = _VALUES[_MORE_CODES] = np.arange(BASE)
+_FINAL: Any = np.zeros(256, bool)
+_FINAL[_END_CODES] = True
+_LARGEST = 2**61
 _RUN_SHARE = 3
 _TABLE_SHARE = 8
 _SHORT = 24
@@ -44,9 +54,8 @@ def pack(values: Sequence[Any], *, tables: bool = True) -> Packed:
     values = list(values)
     if len(values) < _SHORT:
         return values
-    runs = [(value, len(list(group))) for value, group in groupby(values)]
-    if len(runs) * _RUN_SHARE <= len(values):
-        return {"runs": list(chain.from_iterable(runs))}
+    if _few_runs(values):
+        return {"runs": _run_lengths(values)}
     kinds = set(map(type, values))
     if kinds == {list}:
         return {"lists": pack(list(map(len, values))), "of": pack(list(chain.from_iterable(values)))}
@@ -57,46 +66,55 @@ def pack(values: Sequence[Any], *, tables: bool = True) -> Packed:
     return values if kinds == {float} or list in kinds or not tables else _pack_table(values) or values
 
 
+def _few_runs(values: list[Any]) -> bool:
+    changes = sum(map(ne, values, islice(values, 1, None)), start=1)
+    return bool(changes * _RUN_SHARE <= len(values))
+
+
+def _run_lengths(values: list[Any]) -> list[Any]:
+    return list(chain.from_iterable((value, len(list(group))) for value, group in groupby(values)))
+
+
 def _pack_whole(values: list[int]) -> Packed:
-    steps = [values[0], *(after - before for before, after in pairwise(values))]
-    runs = [(value, len(list(group))) for value, group in groupby(steps)]
-    if len(runs) * _RUN_SHARE <= len(steps):
-        return {"delta": {"runs": list(chain.from_iterable(runs))}}
+    if not -_LARGEST < min(values) <= max(values) < _LARGEST:
+        return values
+    steps = [values[0], *map(sub, islice(values, 1, None), values)]
+    if _few_runs(steps):
+        return {"delta": {"runs": _run_lengths(steps)}}
     if sum(map(int.bit_length, steps)) < sum(map(int.bit_length, values)):
         return {"delta": {"digits": digits(steps)}}
     return {"digits": digits(values)}
 
 
-_HIGH = [(_MORE[n // BASE] if n >= BASE else "") + _MORE[n % BASE] for n in range(BASE * BASE)]
-_LOW = [_MORE[n // BASE] + _END[n % BASE] for n in range(BASE * BASE)]
-
-
-def digits(values: Iterable[int]) -> str:
+def digits(values: Sequence[int]) -> str:
     """Return whole numbers in base 46, see the top of this module."""
-    written = []
-    for value in values:
-        number = 2 * value if value >= 0 else -2 * value - 1
-        if number < BASE:
-            written.append(_END[number])
-            continue
-        number, low = divmod(number, BASE * BASE)
-        text = _LOW[low]
-        while number >= BASE * BASE:
-            number, high = divmod(number, BASE * BASE)
-            text = _MORE[high // BASE] + _MORE[high % BASE] + text
-        written.append(_HIGH[number] + text if number else text)
-    return "".join(written)
+    number = np.asarray(values, np.int64)
+    number = np.where(number >= 0, 2 * number, -2 * number - 1)
+    lengths = 1 + np.searchsorted(_POWERS[1:], number, side="right")
+    ends = np.cumsum(lengths)
+    written: Any = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    number, digit = np.divmod(number, BASE)
+    written[ends - 1] = _END_CODES[digit]
+    for place in range(1, int(lengths.max(initial=1))):
+        longer = lengths > place
+        number, digit = np.divmod(number, BASE)
+        written[ends[longer] - 1 - place] = _MORE_CODES[digit[longer]]
+    return str(written.tobytes(), "ascii")
 
 
 def _undigits(text: str) -> list[int]:
-    values = []
-    number = 0
-    for char in text:
-        number = number * BASE + _VALUE[char]
-        if char in _END:
-            values.append(number // 2 if number % 2 == 0 else -(number + 1) // 2)
-            number = 0
-    return values
+    code = np.frombuffer(text.encode("ascii"), np.uint8)
+    value, final = _VALUES[code], _FINAL[code]
+    if (value < 0).any() or (len(code) and not final[-1]):
+        raise ValueError("a packed list of digits with a character that is none")
+    ends = np.flatnonzero(final)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    place = np.repeat(ends, ends - starts + 1) - np.arange(len(code))
+    if place.max(initial=0) >= len(_POWERS):
+        raise ValueError("a packed list of digits with a number that is too large")
+    number = np.add.reduceat(value * _POWERS[place], starts) if len(ends) else value
+    signed: list[int] = np.where(number % 2 == 0, number // 2, -(number + 1) // 2).tolist()
+    return signed
 
 
 def _pack_strings(values: list[str], *, tables: bool) -> Packed:
@@ -130,17 +148,28 @@ def _table(values: list[Any]) -> Packed:
     return {"table": pack(list(index), tables=False), "at": pack([index[value] for value in values], tables=False)}
 
 
+def nanoseconds(values: Sequence[float]) -> list[int]:
+    """Return durations as whole nanoseconds of four significant digits."""
+    whole = np.rint(np.asarray(values, float) * _PER_SECOND).astype(np.int64)
+    finer = np.maximum(np.searchsorted(_TENS, np.abs(whole), side="right") - _SIGNIFICANT, 0)
+    scale = 10**finer
+    rounded: list[int] = ((np.abs(whole) + scale // 2) // scale * scale * np.sign(whole)).tolist()
+    return rounded
+
+
+def seconds(values: Sequence[float]) -> list[float]:
+    """Return durations in seconds with four significant digits and no finer than a nanosecond."""
+    return [whole / _PER_SECOND if whole else 0 for whole in nanoseconds(values)]
+
+
 def pack_seconds(values: Sequence[float]) -> Packed:
-    """Return durations that are whole nanoseconds as such, packed; others as they are."""
-    if len(values) < _SHORT:
-        return list(values)
-    whole = [round(value / NANO) for value in values]
-    if any(number / _PER_SECOND != value for number, value in zip(whole, values, strict=True)):
-        return list(values)
-    return {"scaled": NANO, "of": pack(whole)}
+    """Return durations, rounded as by :func:`seconds`, as packed nanoseconds."""
+    return {"scaled": NANO, "of": pack(nanoseconds(values))} if len(values) >= _SHORT else seconds(values)
 
 
 _PER_SECOND = round(1 / NANO)
+_SIGNIFICANT = 4
+_TENS = np.array([10**place for place in range(18)], np.int64)
 
 
 def unpack(form: Packed) -> list[Any]:

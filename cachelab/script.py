@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from importlib.machinery import SourceFileLoader
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OWN = str(Path(__file__).parent)
+_OWN = str(Path(__file__).parent) + os.sep
 
 
 def run_script(path: str, arguments: list[str], finish: Callable[[], None]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 from cachelab._version import __version__
 from cachelab.model import EVIDENCES, FORMAT, FORMAT_VERSION, STATUSES, ModeResult
-from cachelab.packing import pack, pack_seconds
+from cachelab.packing import pack, pack_seconds, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,15 +16,6 @@ if TYPE_CHECKING:
 
 PACK_ABOVE = 2_000
 """Rows of graphs and columns above which lists are packed; below, the file reads as documented in plain lists."""
-
-_DIGITS = 4
-
-
-def rounded(value: float) -> float:
-    """Return seconds with four significant digits and no finer than a nanosecond."""
-    if not value or not math.isfinite(value):
-        return 0
-    return round(value, min(9, _DIGITS - 1 - math.floor(math.log10(abs(value)))))
 
 
 def to_json(record: Record, *, packed: bool | None = None) -> dict[str, Any]:
@@ -113,7 +103,7 @@ class _ColumnWriter:
     def __init__(self, record: Record, *, packed: bool) -> None:
         self.record, self.packed = record, packed
         self.listed: Callable[[Sequence[Any]], Any] = pack if packed else list
-        self.timed: Callable[[Sequence[float]], Any] = pack_seconds if packed else list
+        self.timed: Callable[[Sequence[float]], Any] = pack_seconds if packed else seconds
         self._fields: dict[tuple[str, str], int] = {}
         self.causes: list[dict[str, Any]] = []
         self.columns: list[dict[str, Any]] = []
@@ -141,7 +131,7 @@ class _ColumnWriter:
             "op": self.listed(columns.op),
             "status": self._letters(columns.status),
             "evidence": self._letters(columns.evidence),
-            "seconds": self.timed([rounded(value) for value in columns.seconds]),
+            "seconds": self.timed(columns.seconds),
             "bytes": self.listed(columns.bytes),
             "count": self.listed(columns.count),
             "witness": self.listed([None if back is None else base - back for back in columns.witness]),
@@ -153,7 +143,7 @@ class _ColumnWriter:
         if columns.shape:
             data["shape"] = self.listed(columns.shape)
         if columns.start:
-            data["start"] = self.timed([-1 if value < 0 else rounded(value) for value in columns.start])
+            data["start"] = self.timed(columns.start)
         if columns.device:
             data["device"] = self.listed(columns.device)
         if self.packed:
@@ -199,7 +189,7 @@ def _call(call: Call, columns: int) -> dict[str, Any]:
         "feeds": list(call.feeds),
         "line": call.line,
         "start": round(call.start, 6),
-        "seconds": rounded(call.seconds),
+        "seconds": seconds([call.seconds])[0],
         "failed": call.failed,
         "columns": columns,
         "repeat": call.repeat,

@@ -24,6 +24,7 @@ from cachelab.tf.values import digest, is_telling
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from cachelab.explain.log import Outcome
     from cachelab.explain.plan import Plan
     from cachelab.tf.dumps import Dump
     from cachelab.tf.recorder import Recorder
@@ -116,6 +117,7 @@ class Capture:
         self._counts: dict[tuple[int, bytes], int] = {}
         self._readers: dict[tuple[int, bytes], TraceReader] = {}
         self._results: dict[str, tuple[int, str]] = {}
+        self._outcomes: dict[Any, Outcome] = {}
         self._pending = 0
         self._finished = 0
         self._lock = threading.RLock()
@@ -444,7 +446,16 @@ class Capture:
         outcome = event.outcome
         if plan is not None and outcome is None:
             reader = self._reader(plan, place)
-            outcome = event.outcome = reader.assumed() or derived(plan)
+            outcome = reader.assumed()
+            if outcome is None:
+                if plan.id not in self._outcomes:
+                    self._outcomes[plan.id] = derived(plan)
+                outcome = self._outcomes[plan.id]
+            event.outcome = outcome
+        elif plan is not None and (event.handle is not None or event.failed):
+            # Equal outcomes are one object, so that equal calls are seen to be equal.
+            key = (plan.id, outcome.ran, tuple(sorted(outcome.fates.items())), outcome.complete)
+            outcome = event.outcome = self._outcomes.setdefault(key, outcome)
         ended = now if event.ended is None else event.ended
         began = event.began
         if event.handle is not None:

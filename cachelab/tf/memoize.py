@@ -18,14 +18,13 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
+from cachelab.options import parse_bytes
 from cachelab.tf.purity import impurity, variable_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = ["CacheInfo", "Memoized", "memoize"]
-
-_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "B": 1}
 
 
 class CacheInfo(NamedTuple):
@@ -268,22 +267,7 @@ def memoize(fn: Callable[..., Any] | None = None, *, memory_budget: int | str = 
                 _("memoize({fn!r}): this is no function.").format(fn=fn), _("Pass a tf.function or a Python function.")
             )
         fn = tf.function(fn)
-    return Memoized(fn, _parse_bytes(memory_budget))
-
-
-def _parse_bytes(size: int | str) -> int:
-    if isinstance(size, int) and size >= 0:
-        return size
-    text = str(size).strip().upper()
-    for unit, factor in _UNITS.items():
-        if text.endswith(unit):
-            try:
-                return int(float(text.removesuffix(unit)) * factor)
-            except ValueError:
-                break
-    raise OptionError(
-        _("memory_budget={size!r} is no size.").format(size=size), _('Give bytes, or text such as "256MB" or "1GB".')
-    )
+    return Memoized(fn, parse_bytes(memory_budget))
 
 
 def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

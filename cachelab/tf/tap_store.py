@@ -164,6 +164,9 @@ class Listed:
         ]
         return [self._cell.assign(tf.stack(changed))]
 
+    def _lists(self) -> list[Any]:
+        return tf.unstack(self._cell.tensor(), num=len(self.spec.dtypes) + 1)
+
     def _marks(self, lists: Any) -> Any:
         return raw.TensorListStack(input_handle=lists[-1], element_shape=[2], element_dtype=tf.int64)
 
@@ -175,13 +178,13 @@ class Listed:
 
     def _build_reads(self) -> tuple[Any, list[list[Any]]]:
         """Return the tensors that a session fetches: marks [length, 2] and the components of each row."""
-        lists = self._cell.tensor()
+        lists = self._lists()
         return self._marks(lists), [self._parts(lists, row) for row in range(self._length)]
 
     def entries(self, session: Any) -> list[Entry]:
         """See :meth:`Store.entries`."""
         if self._built is None:
-            lists = self._cell.tensor()
+            lists = self._lists()
             marks = self._marks(lists).numpy()
             return _entries(marks, {row: [part.numpy() for part in self._parts(lists, row)] for row in _filled(marks)})
         if not self._cell.is_filled(session):

@@ -21,6 +21,8 @@ _SHAPES = re.compile(r"variable shape (\([^)]*\)).*?assigned value shape (\([^)]
 _XLA_SHAPES = re.compile(
     r"cannot be changed after initialization: old shape was (\[[^\]]*\]), new shape is (\[[^\]]*\])"
 )
+_UNTRACKED = "references an 'untracked' resource"
+_ANONYMOUS = 'container="Anonymous"'
 _SINGLETON = "only supports singleton tf.Variables"
 _OUT_OF_SCOPE = ("out of scope", "inaccessible", "is a symbolic")
 
@@ -94,6 +96,14 @@ def explain(error: Exception) -> NotApplicableError | None:
                 "TensorFlow refuses it."
             ),
             _("Make it outside, or use a cachelab.Tap made outside."),
+        )
+    if _UNTRACKED in text and _ANONYMOUS in text:
+        return NotApplicableError(
+            _(
+                "A concrete function that writes a tap or an untracked variable was passed to an export; it was traced "
+                "before, so that the export can't leave the write out."
+            ),
+            _("Trace it from a tf.function of its own inside `with tap.off():`, or pass no signatures."),
         )
     if isinstance(error, tf.errors.OpError | TypeError | AttributeError | NotImplementedError) and _is_leak(text):
         return NotApplicableError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -62,6 +63,7 @@ class Tap:
         self._lines: dict[tuple[str, tap_where.Where], Line] = {}
         self._clocks: dict[tuple[str, int], Cell] = {}
         self._lock = threading.RLock()
+        self._off = 0
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, name: str, value: Any, *, shape: Sequence[int] | None = None) -> Any:
@@ -85,7 +87,7 @@ class Tap:
         if not isinstance(name, str):
             raise OptionError(_("tap({name!r}, ...): the first argument is a name.").format(name=name))
         tap_traps.refuse_symbolic(name, value)
-        if tap_where.must_not_write():
+        if self._off or tap_where.must_not_write():
             return value
         if tap_where.in_vectorized_map():
             raise NotApplicableError(
@@ -130,6 +132,20 @@ class Tap:
                     del self._lines[known, place]
             line = self._lines[name, where] = Line(name, where, self._length)
         return line, clock
+
+    @contextmanager
+    def off(self) -> Iterator[None]:
+        """Return a context in which the tap writes nothing: eager calls, and functions that are traced inside it.
+
+        For a concrete function to be exported: trace it, from a ``tf.function`` of its own, inside the context.
+        """
+        with self._lock:
+            self._off += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._off -= 1
 
     # Reading
 

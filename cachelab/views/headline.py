@@ -9,7 +9,7 @@ import numpy as np
 from cachelab.i18n import plural
 from cachelab.i18n import translate as _
 from cachelab.views import words
-from cachelab.views.sources import Sources, short
+from cachelab.views.sources import Sources, phrases, short
 from cachelab.views.tally import Tally
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MUCH = 0.5
 _BOTH = 2
 _LONG = 20
+_LONGEST = 60
 
 NOTHING = "Nothing was recorded: no run call was made."
 NOTHING_TODO = "Call `Session.run`, `Tensor.eval`, a callable or a concrete function while the recording is open."
@@ -115,11 +116,10 @@ def _heaviest(record: Record, tally: Tally) -> str:
     top = order[0]
     alike = sorted(row for row in order if again[row] == again[top] and tally.ran[graph][row] == tally.ran[graph][top])
     table = record.graphs[graph]
-    names = words.listing([f"`{table.name[row]}`" for row in alike])
+    names = words.listing([f"`{words.shorten(table.name[row], _LONGEST)}`" for row in alike])
     ran, repeated = int(tally.ran[graph][top]), int(again[top])
     call = next(call for call in record.calls if call.graph == graph and _letter(tally, call, top) == "r")
-    sources = [record.sources[row] for row in Sources(record, call).of(alike)]
-    held = words.listing([f"`{short(source)}`" for source in sources], limit=4)
+    held = words.listing(phrases(record, Sources(record, call).of(alike)), limit=6)
     if repeated == ran - 1:
         said = _("{names} ran in {n} calls")
         if ran == record.call_count:
@@ -127,7 +127,7 @@ def _heaviest(record: Record, tally: Tally) -> str:
         said += _(", although {held} stayed the same.") if held else _(", on equal inputs.")
     else:
         said = _("{names} ran in {n} calls, {repeated} of them on")
-        said += _(" values of {held} seen before.") if held else _(" inputs seen before.")
+        said += _(" values of {held} that were seen before.") if held else _(" inputs that were seen before.")
     said = said.format(names=names, n=ran, repeated=repeated, held=held)
     total = tally.op_seconds[graph][top]
     if len(alike) == 1 and tally.total.op_seconds and total >= _MUCH * tally.total.op_seconds:
@@ -162,6 +162,25 @@ def origin(record: Record, tally: Tally) -> list[str]:
     if "optimizers" in record.environment:
         facts.append(_("Grappler on") if record.environment["optimizers"] else _("Grappler off"))
     return facts
+
+
+def time_note(record: Record, tally: Tally) -> str:
+    """Return what the op times are: sums, without bookkeeping, and in which calls they are not measured."""
+    said = _("op times are sums, not wall time; placeholders and reads are not counted")
+    ran = [call for call in record.calls if tally.table(call).figures.ran]
+    guessed = sum(call.repeat for call in ran if estimated(call))
+    if not ran or not guessed:
+        return said
+    if not tally.total.op_seconds:
+        return _("op times were not measured; placeholders and reads are not counted")
+    return _("{said}; in {n} of {all} calls (≈) they are estimated from traced ones").format(
+        said=said, n=guessed, all=sum(call.repeat for call in ran)
+    )
+
+
+def estimated(call: Call) -> bool:
+    """Return whether the op times of a call come from other calls, as it was not traced in full."""
+    return call.trace != "full"
 
 
 def fetch_names(call: Call, limit: int = 60) -> str:

@@ -53,12 +53,14 @@ def fragment(record: Record) -> str:
     parts = [f'<section class="{ROOT}" aria-label="{said}"><style>{stylesheet()}</style>', _head(record, tally)]
     if record.calls:
         matrix = Matrix(record, tally)
-        wide = " wide" if len(matrix.slots) > DENSE else ""
+        listed = any(rows.any() for rows in tally.listed)
+        wide = " wide" if len(matrix.slots) > DENSE or not listed else ""
         title, note = _("Ops by call"), _("an unbroken source bar is an unchanged value")
+        ops = block(title, grid(matrix, tally), note) if listed else ""
         parts += [
-            _figures(tally),
+            _figures(record, tally),
             _graph(record, tally),
-            f'<div class="two{wide}">{block(title, grid(matrix, tally), note)}<div class="side">',
+            f'<div class="two{wide}">{ops}<div class="side">',
             f"<div>{tables.calls(record, tally, matrix)}</div>",
             f"<div>{tables.causes(record, tally)}{tables.heaviest(record, tally)}",
             f"{tables.modes(record)}{tables.findings(record)}</div></div></div>",
@@ -78,18 +80,20 @@ def _head(record: Record, tally: Tally) -> str:
     )
 
 
-def _figures(tally: Tally) -> str:
+def _figures(record: Record, tally: Tally) -> str:
     total = tally.total
     rest = total.op_seconds - total.redundant_seconds
     facts = [
-        _of(words.seconds(total.redundant_seconds), words.seconds(total.op_seconds), _("op time redundant")),
+        _of(words.seconds(total.redundant_seconds), words.seconds(total.op_seconds), _("op time redundant"))
+        if total.op_seconds
+        else "",
         _of(f"{total.recomputed:,}", f"{total.ran:,}", _("op executions recomputed")),
         f"<div><b>{words.seconds(tally.wall_seconds)}</b> {quiet(_('wall time'))}</div>",
     ]
     hint = _("{n} executions of bookkeeping ops (placeholders, constants, variable reads, ...) are left out")
-    note = _("op times are sums; placeholders and reads are not counted")
+    note = headline.time_note(record, tally)
     figures = (
-        f'<div class="figs">{" ".join(facts)} '
+        f'<div class="figs">{" ".join(fact for fact in facts if fact)} '
         f'<div class="q end" title="{escape(hint.format(n=f"{total.bookkeeping:,}"))}">{escape(note)}</div></div>'
     )
     if not total.op_seconds:

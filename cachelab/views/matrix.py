@@ -165,7 +165,7 @@ class Matrix:
 
     def _letters(self, graph: int) -> Any:
         """Return letters [slots, ops], 0 where a call does not list the op or the slot is left out."""
-        letters = np.zeros((len(self.slots), len(self.record.graphs[graph].name)), np.uint8)
+        letters: Any = np.zeros((len(self.slots), len(self.record.graphs[graph].name)), np.uint8)
         for k, slot in enumerate(self.slots):
             if slot.call.graph == graph and not slot.omitted:
                 table = self.tally.table(slot.call)

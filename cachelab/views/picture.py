@@ -1,6 +1,6 @@
 """What the graph picture shows of one call: visible nodes, edges between them, and the sources docked on them.
 
-Scopes with redundant or reused work are open, others closed; never more than about forty nodes.
+Scopes with redundant or reused work are open, others closed; never more than about thirty nodes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cachelab.model import Call, Record
     from cachelab.views.tally import Table, Tally
 
-MOST_NODES = 40
+MOST_NODES = 28
 _PER_SCOPE = 16
 _SHARE = 0.05
 _WHOLE = 10
@@ -84,7 +84,7 @@ def picked(record: Record, tally: Tally) -> tuple[int, int] | None:
 
 
 def _typical(entries: list[int], worth: Callable[[int], tuple[int, float, int, float, int]]) -> int:
-    """Return the earliest entry that has most of the redundancy of the most redundant one: the first repetition is clearest."""
+    """Return the earliest entry with most of what the most redundant one has: the first repetition is clearest."""
     best = max(entries, key=worth)
     served, seconds, count = worth(best)[:3]
     for entry in sorted(entries):

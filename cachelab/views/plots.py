@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,24 +29,32 @@ HATCHES = {"r": "////", "k": "..", "u": "||", "m": "--", "x": "xx"}
 _MOST_OPS = 40
 
 
-def _axes(width: float, height: float) -> Any:
-    """Return axes of a new figure that a notebook shows although pyplot doesn't know it."""
+@cache
+def _classes() -> tuple[Any, Any]:
+    """Return a figure and axes that a notebook shows although pyplot doesn't know them."""
     from matplotlib.axes import Axes
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    class ShownAxes(Axes):
+    class ShownFigure(Figure):
         def _repr_png_(self) -> bytes:
             stream = io.BytesIO()
             with warnings.catch_warnings():
                 # A name in a script that the font lacks is drawn as boxes; that is no news to its author.
                 warnings.filterwarnings("ignore", message="Glyph .* missing")
-                FigureCanvasAgg(self.figure).print_png(stream)
+                self.savefig(stream, format="png")
             return stream.getvalue()
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure.add_subplot(axes_class=ShownAxes)
+    class ShownAxes(Axes):
+        def _repr_png_(self) -> bytes | None:
+            return self.figure._repr_png_() if isinstance(self.figure, ShownFigure) else None
+
+    return ShownFigure, ShownAxes
+
+
+def _axes(width: float, height: float) -> Any:
+    """Return axes of a new figure of that size in inches."""
+    figure_class, axes_class = _classes()
+    return figure_class(figsize=(width, height), layout="constrained").add_subplot(axes_class=axes_class)
 
 
 def plot_timeline(record: Record, call: int | None = None, ax: Any = None) -> Any:

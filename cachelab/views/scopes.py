@@ -2,8 +2,8 @@
 
 Collapsing by name scope alone is not enough for large graphs (one scope can hold thousands of ops), so long rows of
 children are grouped: ops of one type that went the same way in every call become a series (``Identity ×196``),
-sibling scopes of one name pattern that hold the same types become one (``block0 … block11 ×12``), and what still is
-too much becomes ``… 120 more ops``.
+of many sibling scopes of one shape the first is kept and the others become one (``block1 … block11 ×11``), and what
+still is too much becomes ``… 120 more ops``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
 _ENOUGH = 0.04
+_MANY = 4
 _NUMBERS = re.compile(r"\d+")
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -116,7 +117,7 @@ def fold(
     weight
         Node -> how much it matters; what matters least is left out first.
     """
-    children = node.children
+    children = _alike(node.children, type_of, way_of)
     if len(children) > cap:
         children = _group(children, type_of, way_of)
     if len(children) > cap:
@@ -139,7 +140,7 @@ def unfold(
     share: float,
     deeper: float = 1.0,
 ) -> None:
-    """Open the scopes that matter, the weightiest first, until about ``most`` nodes are visible.
+    """Open the scopes that matter, the weightiest and least deep first, until about ``most`` nodes are visible.
 
     A scope matters if it has at least ``share`` of the weight of the whole, ``deeper`` times as much with each level
     (up to :data:`_ENOUGH`). Fills in :attr:`Node.shown`.
@@ -157,35 +158,49 @@ def unfold(
     closed = opened(root, most, 0)
     budget = most - len(root.shown)
     while closed:
-        closed.sort(key=lambda found: found[0])
+        closed.sort(key=lambda found: found[0] / 2 ** found[1])
         _weight, depth, node = closed.pop()
         if min(cap, len(node.children)) - 1 <= budget:
             closed += opened(node, cap, depth)
             budget -= len(node.shown) - 1
 
 
+def _shape(child: Node, type_of: Callable[[int], str], way_of: Callable[[int], Hashable]) -> Hashable:
+    """Return what alike children have in common: pattern of the name, op types, ways."""
+    if child.kind == "op":
+        return ("op", type_of(child.rows[0]), way_of(child.rows[0]))
+    pattern = _NUMBERS.sub("#", child.name)
+    return (child.kind, pattern, frozenset(map(type_of, child.rows)), frozenset(map(way_of, child.rows)))
+
+
+def _alike(children: list[Node], type_of: Callable[[int], str], way_of: Callable[[int], Hashable]) -> list[Node]:
+    """Keep the first of many sibling scopes of one shape and put the others together: one tells for all."""
+    scopes = [child for child in children if child.kind == "scope" and child.children]
+    if len(scopes) < _MANY:
+        return children
+    groups: dict[Hashable, list[Node]] = {}
+    for child in scopes:
+        groups.setdefault(_shape(child, type_of, way_of), []).append(child)
+    joined = {id(members[1]): _joined(members[1:], type_of) for members in groups.values() if len(members) >= _MANY}
+    left_out = {id(child) for members in groups.values() if len(members) >= _MANY for child in members[2:]}
+    return [joined.get(id(child), child) for child in children if id(child) not in left_out]
+
+
 def _group(children: Sequence[Node], type_of: Callable[[int], str], way_of: Callable[[int], Hashable]) -> list[Node]:
     """Put ops of one type and way, and scopes of one shape, together; the group stands where its first member did."""
     groups: dict[Hashable, list[Node]] = {}
     for child in children:
-        if child.kind == "op":
-            row = child.rows[0]
-            key: Hashable = ("op", type_of(row), way_of(row))
-        else:
-            shape = frozenset(map(type_of, child.rows))
-            key = ("scope", _NUMBERS.sub("#", child.name), shape, frozenset(map(way_of, child.rows)))
+        key = _shape(child, type_of, way_of) if child.kind in {"op", "scope"} else id(child)
         groups.setdefault(key, []).append(child)
-    found = []
-    for members in groups.values():
-        if len(members) == 1:
-            found.append(members[0])
-            continue
-        rows = sorted(row for member in members for row in member.rows)
-        first, last = members[0], members[-1]
-        if first.kind == "op":
-            stems = {_SUFFIX.sub("", member.name) for member in members}
-            name = stems.pop() if len(stems) == 1 else type_of(first.rows[0])
-            found.append(Node("series", name, first.path, rows, [], len(members)))
-        else:
-            found.append(Node("group", f"{first.name} … {last.name}", first.path, rows, [], len(members)))
-    return found
+    return [_joined(members, type_of) if len(members) > 1 else members[0] for members in groups.values()]
+
+
+def _joined(members: Sequence[Node], type_of: Callable[[int], str]) -> Node:
+    """Return one node for several: a series of ops, or a group of scopes."""
+    rows = sorted(row for member in members for row in member.rows)
+    first, last = members[0], members[-1]
+    if first.kind != "op":
+        return Node("group", f"{first.name} … {last.name}", first.path, rows, [], len(members))
+    stems = {_SUFFIX.sub("", member.name) for member in members}
+    name = stems.pop() if len(stems) == 1 else type_of(first.rows[0])
+    return Node("series", name, first.path, rows, [], len(members))

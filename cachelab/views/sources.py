@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cachelab.i18n import translate as _
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -64,6 +66,19 @@ class Sources:
                     seen.add(producer)
                     todo.append(producer)
         return sorted(found)
+
+
+def phrases(record: Record, sources: Iterable[int], limit: int = 3) -> list[str]:
+    """Return sources as words of a sentence, feeds first: names in backticks, or ``46 variables``."""
+    kinds: dict[str, list[str]] = {"feed": []}
+    for row in sources:
+        source = record.sources[row]
+        kinds.setdefault(source.kind, []).append(f"`{short(source)}`")
+    many = {"feed": _("{n} feeds"), "variable": _("{n} variables")}
+    said = []
+    for kind, names in kinds.items():
+        said += names if len(names) <= limit else [many.get(kind, _("{n} other sources")).format(n=len(names))]
+    return said
 
 
 def same_as_before(record: Record, entry: int) -> dict[int, bool | None]:

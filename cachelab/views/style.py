@@ -57,7 +57,7 @@ def stylesheet() -> str:
         f"{root}{{{_LIGHT};{_FIXED}}}"
         f"@media (prefers-color-scheme:dark){{body{quiet} {root}{{{_DARK}}}}}"
         f"{dark}{{{_DARK}}}"
-        f"{_scoped('record.css', root)}{_scoped('picture.css', root)}"
+        f"{_scoped('status.css', root)}{_scoped('record.css', root)}{_scoped('picture.css', root)}"
     )
 
 
@@ -65,5 +65,5 @@ def svg_stylesheet(root: str) -> str:
     """Return the style of a picture that stands alone, under the class ``root``."""
     return (
         f".{root}{{{_LIGHT};{_FIXED}}}@media (prefers-color-scheme:dark){{.{root}{{{_DARK}}}}}"
-        f"{_scoped('picture.css', f'.{root}').replace(f'.{root} svg', f'.{root}')}"
+        f"{_scoped('status.css', f'.{root}')}{_scoped('picture.css', f'.{root}').replace(f'.{root} svg', f'.{root}')}"
     )

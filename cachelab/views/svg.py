@@ -180,7 +180,9 @@ class Drawing:
             return _("served {size}").format(size=words.size(table.bytes[row])) if table.bytes[row] else _("served")
         if letter in _IDLE:
             return _(_IDLE[letter])
-        return words.seconds(view.seconds) if letter else ""
+        if not letter:
+            return ""
+        return words.seconds(view.seconds) if view.seconds else STATUSES[letter]  # a time of 0 was not measured
 
     def _mix(self, view: View) -> str:
         return ", ".join(f"{view.letters[q]} {words.LETTERS[q]}" for q in words.ORDER if view.letters[q])
@@ -230,7 +232,8 @@ class Drawing:
         parts += [self._scope_box(view) for view in self.scopes]
         parts += [self._edge(pair, kind) for pair, kind in sorted(shown.edges.items(), key=lambda item: item[1])]
         parts += [self._node(view) if view.node.kind == "op" else self._scope(view) for view in shown.leaves.values()]
-        return "\n".join(part for part in parts if part) + "</svg>"
+        # Text outside of <text> is not drawn; it keeps the words apart where a front end strips all SVG tags.
+        return " ·\n".join(part for part in parts if part) + "</svg>"
 
     def _spoken(self, view: View) -> str:
         state = STATUSES[view.letter] if view.letter else self._mix(view)
@@ -238,11 +241,10 @@ class Drawing:
 
     def _scope_box(self, view: View) -> str:
         x, y, width, height = self.at[view.key]
-        note = words.seconds(view.seconds)
+        note = words.seconds(view.seconds) if view.seconds else ""
         if view.letters["r"]:
-            note = _("{n} of {all} recomputed, {time}").format(
-                n=view.letters["r"], all=sum(view.letters.values()), time=note
-            )
+            said = _("{n} of {all} recomputed").format(n=view.letters["r"], all=sum(view.letters.values()))
+            note = f"{said}, {note}" if note else said
         return (
             f'<rect class="box" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6"/>'
             f'<text class="bt" x="{x + 9:.1f}" y="{y + 14:.1f}">▾ {escape(self._label(view))}</text> '
@@ -281,7 +283,7 @@ class Drawing:
             width = self._chip_width(text)
             rounding = 0 if "F" in classes.split() else 7
             drawn.append(
-                f'<g class="chip {classes}"><title>{escape(title)}</title>'
+                f'<g class="chip {classes}"><title>{escape(title)}</title>: '
                 f'<rect x="{x:.1f}" y="{y - 18:.1f}" width="{width:.1f}" height="14" rx="{rounding}"/>'
                 f'<text x="{x + 5:.1f}" y="{y - 7.5:.1f}">{escape(text)}</text></g>'
             )
@@ -294,7 +296,7 @@ class Drawing:
         inset = 13 if letter == "S" else 12 if letter in "FU" else 9
         title = f"{view.node.path}: {words.status_title(view.letter)}, {self._sub(view)}"
         return (
-            f'<g class="n {letter}"><title>{escape(title)}</title>{shape(letter, (x, y, width, height), self.uid)}'
+            f'<g class="n {letter}"><title>{escape(title)}</title>: {shape(letter, (x, y, width, height), self.uid)}'
             f'<text class="lt" x="{x + inset:.1f}" y="{y + 15:.1f}">{letter}</text> '
             f'<text x="{x + inset + 12:.1f}" y="{y + 15:.1f}">{escape(self._label(view))}</text> '
             f'<text class="sub" x="{x + inset + 12:.1f}" y="{y + 28:.1f}">{escape(self._sub(view))}</text></g>'
@@ -315,9 +317,9 @@ class Drawing:
                 at += part
         title = f"{view.node.path}: {total} ops, {self._mix(view)}"
         sign = "▸ " if view.node.kind == "scope" else ""
-        time = "" if idle else words.seconds(view.seconds)
+        time = "" if idle or not view.seconds else words.seconds(view.seconds)
         return (
-            f'<g class="n {"P" if idle else "C"}"><title>{escape(title)}</title>'
+            f'<g class="n {"P" if idle else "C"}"><title>{escape(title)}</title>: '
             f'<rect class="shadow" x="{x + 3:.1f}" y="{y + 3:.1f}" width="{width:.1f}" height="{height}" rx="5"/>'
             f'<rect class="b scope" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" rx="5"/>'
             f'<text class="bt" x="{x + 8:.1f}" y="{y + 14:.1f}">{sign}{escape(self._label(view))}</text> '

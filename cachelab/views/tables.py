@@ -47,7 +47,7 @@ def calls(record: Record, tally: Tally, matrix: Matrix) -> str:
             continue
         rows.append(
             f"{_call_start(record, slot, part)}"
-            f'<td class="r">{seconds(part.op_seconds)}</td>'
+            f'<td class="r">{_about(slot, part)}{seconds(part.op_seconds)}</td>'
             f"<td>{bar(part.redundant_seconds, part.op_seconds - part.redundant_seconds, _width(part, top))}</td>"
             f'<td class="r">{wall(slot.call.seconds)}</td></tr>'
         )
@@ -56,6 +56,11 @@ def calls(record: Record, tally: Tally, matrix: Matrix) -> str:
             rows.append(f'<tr><td></td><td class="why" colspan="6"><b>{_("failed")}</b> {reason}</td></tr>')
     several = any(slot.calls > 1 for slot in matrix.slots)
     return block(_("Calls"), table(header, rows), _("figures are for one call each") if several else "")
+
+
+def _about(slot: Slot, part: Figures) -> str:
+    """Return the sign of an estimate where the op times of a call come from other calls."""
+    return "≈ " if part.op_seconds and headline.estimated(slot.call) else ""
 
 
 def _width(part: Figures, top: float) -> str:

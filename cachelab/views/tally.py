@@ -17,7 +17,7 @@ from cachelab.model import BOOKKEEPING
 if TYPE_CHECKING:
     from cachelab.model import Call, Columns, Record
 
-RAN = np.zeros(256, bool)
+RAN: Any = np.zeros(256, bool)
 RAN[[ord("c"), ord("r")]] = True
 
 
@@ -157,19 +157,19 @@ class Tally:
     @cached_property
     def listed(self) -> list[Any]:
         """For each graph, which rows any call lists."""
-        seen = [np.zeros(len(graph.name), bool) for graph in self.record.graphs]
+        seen: list[Any] = [np.zeros(len(graph.name), bool) for graph in self.record.graphs]
         for graph, columns in self.times:
             seen[graph][self.of(graph, columns).op] = True
         return seen
 
     def _rows(self, what: str | None, letters: bytes) -> list[Any]:
         sums = [np.zeros(len(graph.name)) for graph in self.record.graphs]
-        chosen = np.zeros(256, bool)
+        chosen: Any = np.zeros(256, bool)
         chosen[list(letters)] = True
         for (graph, columns), times in self.times.items():
             table = self.of(graph, columns)
             keep = chosen[table.letter]
-            weights = times * (np.ones(len(table.op)) if what is None else getattr(table, what))
+            weights: Any = times * (np.ones(len(table.op)) if what is None else getattr(table, what))
             sums[graph] += np.bincount(table.op[keep], weights[keep], minlength=len(sums[graph]))
         return sums
 

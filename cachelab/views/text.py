@@ -65,8 +65,7 @@ def _lines(record: Record) -> Iterator[list[Span]]:
     yield from _findings(record)
     if record.calls:
         yield []
-        note = _("op times are sums over ops, not wall time; {n} executions of bookkeeping ops are not counted")
-        yield [(note.format(n=tally.total.bookkeeping), "dim")]
+        yield [(f"{headline.time_note(record, tally)} ({tally.total.bookkeeping:,})", "dim")]
 
 
 def _calls(record: Record, tally: Tally) -> Iterator[list[Span]]:
@@ -87,10 +86,12 @@ def _calls(record: Record, tally: Tally) -> Iterator[list[Span]]:
             continue
         part = next(rows)
         again = (f"{part.recomputed:>12,}", _STYLES["r"]) if part.recomputed else (f"{'–':>12}", "dim")
+        share = words.share(part.share) if part.op_seconds else "–"
+        time = ("≈ " if part.op_seconds and headline.estimated(slot.call) else "") + op_time(part.op_seconds)
         yield [
             (f"{slot.label:<{first}}{headline.fetch_names(slot.call, name - 2):<{name}}{part.ran:>7,}", ""),
             again,
-            (f"{words.share(part.share):>11}{op_time(part.op_seconds):>12}{wall(slot.call.seconds):>12}", ""),
+            (f"{share:>11}{time:>12}{wall(slot.call.seconds):>12}", ""),
         ]
         if slot.call.failed is not None:
             reason = words.first_line(slot.call.failed, 160)
@@ -112,6 +113,8 @@ def _causes(record: Record, tally: Tally) -> Iterator[list[Span]]:
 
 
 def _matrix(record: Record, tally: Tally) -> Iterator[list[Span]]:
+    if not any(listed.any() for listed in tally.listed):
+        return
     matrix = Matrix(record, tally)
     seconds = words.seconds_column(float(s.sum()) for s in tally.op_seconds)
     wide = max(3, max(len(_head(slot.label)) for slot in matrix.slots) + 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cachelab.errors import NameNotFoundError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.views import words
-from cachelab.views.sources import Sources, short
+from cachelab.views.sources import Sources, phrases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cachelab.model import Call, Cause, OpExecution, Record, Source
 
 _MOST_CANDIDATES = 3000
+_NAMED = 4
 _MOST_ROWS = 50_000
 
 
@@ -115,6 +116,8 @@ def _graphs_with(record: Record, name: str) -> dict[int, str]:
     suffix = name[len(_op(name)) :] if name.startswith(_op(name)) else ""
     meant = _(" or ").join(f"`{op}{suffix}`" for op in close)
     todo = _("Did you mean {names}?").format(names=meant) if close else ""
+    if not any(graph.name for graph in record.graphs):
+        todo = _("This recording lists no ops at all; record with trace='auto'.")
     raise NameNotFoundError(asked, todo or _("`recording.calls[0].ops` lists the ops of call 0."))
 
 
@@ -197,19 +200,19 @@ class _Explained:
 
     def _held(self) -> str:
         """Return the sources that were the same, feeds first: ``the same feed `x` and the same variable `W```."""
-        kinds: dict[str, list[str]] = {}
-        for row in self.finder.of([self.row]):
-            source = self.record.sources[row]
-            kinds.setdefault(source.kind, []).append(f"`{short(source)}`")
+        rows = self.finder.of([self.row])
         wording = {
-            "feed": (_("the same feed"), _("the same feeds")),
-            "variable": (_("the same variable"), _("the same variables")),
+            "feed": (_("the same feed"), _("the same feeds"), _("the same {n} feeds")),
+            "variable": (_("the same variable"), _("the same variables"), _("the same {n} variables")),
         }
-        parts = [
-            f"{wording[kind][len(kinds[kind]) > 1]} {words.listing(kinds[kind], limit=4)}"
-            for kind in wording
-            if kind in kinds
-        ]
+        parts = []
+        for kind, (one, several, many) in wording.items():
+            names = phrases(self.record, [row for row in rows if self.record.sources[row].kind == kind], _NAMED)
+            count = sum(self.record.sources[row].kind == kind for row in rows)
+            if count > _NAMED:
+                parts.append(many.format(n=count))
+            elif names:
+                parts.append(f"{one if count == 1 else several} {words.listing(names, _NAMED)}")
         return self._safe(words.listing(parts) if parts else _("the same inputs"))
 
     def _computed(self) -> str:

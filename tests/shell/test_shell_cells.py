@@ -118,7 +118,7 @@ def test_a_usage_error_runs_nothing_and_stops_run_all(shell, header, complaint):
 def test_options_reach_the_engine(shell, engine):
     seen = []
     shell.ip.user_ns["look"] = lambda: seen.append(engine.OPEN[0])
-    shell.cell("%config CacheLab.memory_budget = '2MB'\n%config CacheLab.trace = 'light'")
+    shell.cell("%config CacheLab.memory_budget = '2MiB'\n%config CacheLab.trace = 'light'")
     shell.cell("%%cachelab --values --name my loop --quiet\nlook(), run()")
     shell.cell("%%cachelab --trace full --quiet\nlook(), run()")
     assert [(one.trace, one.values, one.memory_budget) for one in seen] == [

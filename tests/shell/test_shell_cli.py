@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from cachelab.recording import Recording
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+NOTEBOOKS = ROOT / "notebooks"
 ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
 DRIVER = "import sys, shell_fake_engine as f; f.install(); from cachelab.cli import main; sys.exit(main())"
 WITH = [sys.executable, "-c", DRIVER, "run"]
@@ -182,12 +182,17 @@ def test_show_stops_quietly_when_its_reader_does(saved):
     assert ran.stderr == ""
 
 
-def test_lab_hands_over_to_jupyterlab():
-    ran = subprocess.run(
-        [sys.executable, "-m", "cachelab", "lab", "--version"], capture_output=True, text=True, env=ENV, check=False
-    )
-    assert ran.returncode == 0
-    assert ran.stdout.strip() == importlib.metadata.version("jupyterlab")
+def test_lab_hands_over_to_jupyterlab(tmp_path):
+    stand_in = tmp_path / "jupyterlab"
+    stand_in.mkdir()
+    (stand_in / "__init__.py").touch()
+    (stand_in / "__main__.py").write_text("import os, sys\nprint(os.getcwd(), sys.argv[1:])\nsys.exit(7)")
+    env = {**ENV, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    for given, passed in [([], [str(NOTEBOOKS / "00_start_here.ipynb")]), (["x.ipynb", "--port", "1"],) * 2]:
+        ran = subprocess.run(
+            [sys.executable, "-m", "cachelab", "lab", *given], capture_output=True, text=True, env=env, check=False
+        )
+        assert (ran.returncode, ran.stdout, ran.stderr) == (7, f"{NOTEBOOKS} {passed}\n", "")
 
 
 def test_the_command_imports_no_tensorflow(tmp_path):

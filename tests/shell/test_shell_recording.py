@@ -20,7 +20,7 @@ def recorded(*fetches):
 
 
 def test_a_with_block_records_and_nothing_after_it(engine):
-    with cachelab.record(trace="light", values=True, name="mine", memory_budget="1MB") as recording:
+    with cachelab.record(trace="light", values=True, name="mine", memory_budget="1MiB") as recording:
         engine.run("h:0")
         assert recording.call_count == 1, "an open recording may be read"
         engine.run("y:0")
@@ -205,7 +205,7 @@ def test_a_cell_in_a_replayed_mode_is_compared_after_it_ran(shell, monkeypatch):
 
 @pytest.mark.parametrize(
     ("size", "expected"),
-    [(0, 0), (7, 7), ("7", 7), ("64k", 65536), ("1.5 MiB", 1572864), ("1GB", 2**30), ("2t", 2**41)],
+    [(0, 0), (7, 7), ("7", 7), ("64k", 64000), ("1.5 MiB", 1572864), ("1GB", 10**9), ("2TiB", 2**41)],
 )
 def test_sizes(size, expected):
     assert parse_bytes(size) == expected

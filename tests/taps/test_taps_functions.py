@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from cachelab.errors import NameNotFoundError, NotApplicableError, OptionError
 from cachelab.tf.taps import Tap
@@ -213,7 +214,9 @@ def test_map_fn_and_datasets_write_each_element():
     assert tap["element"] == 4
 
 
-def test_never_in_a_saved_module(tmp_path):
+@pytest.mark.parametrize("signature", [None, [tf.TensorSpec([], tf.float32)]], ids=["free", "signature"])
+@pytest.mark.parametrize("called_before", [False, True])
+def test_never_in_a_saved_module(tmp_path, signature, called_before):
     tap = Tap()
 
     class Module(tf.Module):
@@ -221,16 +224,46 @@ def test_never_in_a_saved_module(tmp_path):
             super().__init__()
             self.tap, self.weight = tap, tf.Variable(2.0)
 
-        @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+        @tf.function(input_signature=signature)
         def scale(self, x):
             return self.tap("x", x * self.weight)
 
     module = Module()
     assert len(module.variables) == 1
+    if called_before:
+        module.scale(tf.constant(1.0))
+        assert tap["x"] == 2
     tf.saved_model.save(module, str(tmp_path))
-    loaded = tf.saved_model.load(str(tmp_path))
-    assert loaded.scale(3.0).numpy() == 6
-    assert module.scale(3.0).numpy() == 6
+    stored = saved_model_pb2.SavedModel()
+    stored.ParseFromString((tmp_path / "saved_model.pb").read_bytes())
+    definition = stored.meta_graphs[0].graph_def
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    ops = {node.op for node in nodes}
+    assert "Mul" in ops or not (called_before or signature)
+    assert not [op for op in ops if "TensorList" in op or op.startswith("AssignAdd")]
+    if "Mul" in ops:
+        assert tf.saved_model.load(str(tmp_path)).scale(tf.constant(3.0)).numpy() == 6
+    assert module.scale(tf.constant(3.0)).numpy() == 6
+    assert tap["x"] == 6
+
+
+def test_a_concrete_function_to_be_exported_is_traced_with_the_tap_off(tmp_path):
+    tap = Tap()
+    module = tf.Module()
+    module.weight = tf.Variable(2.0)
+
+    def scale(x):
+        return tap("x", x * module.weight)
+
+    spec = tf.TensorSpec([], tf.float32)
+    signatures = tf.function(scale).get_concrete_function(spec)
+    with pytest.raises(NotApplicableError, match=r"tap\.off"), Tap.clear_errors():
+        tf.saved_model.save(module, str(tmp_path / "a"), signatures=signatures)
+    with tap.off():
+        signatures = tf.function(scale).get_concrete_function(spec)
+    tf.saved_model.save(module, str(tmp_path / "b"), signatures=signatures)
+    signature = tf.saved_model.load(str(tmp_path / "b")).signatures["serving_default"]
+    assert signature(x=tf.constant(3.0))["output_0"].numpy() == 6
 
 
 def test_fresh_values_of_variables_and_views():

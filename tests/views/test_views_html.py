@@ -199,6 +199,14 @@ def test_styles_cannot_leak():
     assert [s for s in selectors if ".cachelab-record" not in s] == []
 
 
+def test_pictures_alone_bring_their_colours():
+    style = re.search(r"<style>(.*?)</style>", svg.svg(statuses().record()), re.DOTALL).group(1)
+    used = set(re.findall(r"var\((--cl-[A-Za-z0-9]+)", style)) | {"--k"}
+    assert {name for name in used if not re.search(rf"{name}\s*:", style)} == set()
+    for letter in "CRSFMKUPTNX":
+        assert re.search(rf"\.cachelab-picture \.{letter}\b[^{{}}]*\{{\s*--k", style)
+
+
 def test_dark_theme_follows_the_front_end_first():
     style = re.search(r"<style>(.*?)</style>", html.fragment(encoder().record()), re.DOTALL).group(1)
     assert '[data-jp-theme-light="false"] .cachelab-record' in style
@@ -234,7 +242,7 @@ def test_changing_loops_are_cut_in_the_middle():
 
 
 def test_large_graphs_stay_small_and_readable():
-    record = large(rows=55_000, calls=20)
+    record = large()
     markup = html.fragment(record)
     assert len(markup.encode()) < 300_000
     tally = Tally(record)

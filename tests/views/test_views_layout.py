@@ -93,7 +93,7 @@ def test_series_and_same_shaped_scopes_are_grouped():
         weight=lambda _node: 0.0,
         share=0.05,
     )
-    assert [node.label for node in root.shown] == ["Identity ×196", "block0 … block11 ×12", "loss"]
+    assert [node.label for node in root.shown] == ["Identity ×196", "block0", "block1 … block11 ×11", "loss"]
 
 
 def test_very_deep_scopes_are_no_problem():

@@ -1,6 +1,7 @@
 """The record as text: report, colours, lines per op."""
 
 import io
+from dataclasses import replace
 
 from views_builder import Builder, encoder, hostile, loop, statuses
 
@@ -73,6 +74,21 @@ def test_pipes_get_no_colour_and_terminals_do():
     shown = terminal.getvalue()
     assert "every status" in shown
     assert "net/dark" in shown
+
+
+def test_times_that_were_not_measured_are_not_told_as_measured():
+    b = encoder()
+    b.calls[3] = replace(b.calls[3], trace="light")
+    report = text.report(b.record())
+    assert "in 1 of 6 calls (≈) they are estimated from traced ones" in report
+    assert "≈ 59.2 ms" in report
+    assert report.count("≈") == 2
+    b.calls = [replace(call, trace="light") for call in b.calls]
+    b.columns = [replace(columns, seconds=(0.0,) * len(columns.op)) for columns in b.columns]
+    report = text.report(b.record())
+    assert "op times were not measured" in report
+    assert "%" not in report
+    assert "6 run calls, 100 ops executed, 21 recomputed\n" in report
 
 
 def test_nothing_recorded():

@@ -106,8 +106,13 @@ def test_unknown_names_get_close_matches():
         why(encoder().record(), "§§§§")
 
 
+def test_recording_without_ops_says_so():
+    with pytest.raises(NameNotFoundError, match="lists no ops at all; record with trace='auto'"):
+        why(Builder().record(), "enc/Tanh")
+
+
 def test_close_names_of_a_large_graph():
-    names = large(rows=20_000, calls=1).graphs[0].name
+    names = large().graphs[0].name
     wanted = names[12_345]
     assert close_names(wanted.replace("block", "blokc"), names)[0] == wanted
 

@@ -1,5 +1,7 @@
 """Builds records by hand, op by op and call by call: the tests of the views need no TensorFlow."""
 
+from functools import cache
+
 from cachelab.model import Call, CauseRow, Columns, Finding, GraphTable, Line, Record, Source
 
 
@@ -123,7 +125,7 @@ READS = [
 ]
 
 
-def encoder():  # noqa: C901 - the one long example
+def encoder():
     """The sketch's recording: frozen encoder, trained head; 4 training calls, then 2 loss calls."""
     b = Builder()
     for name in ("x", "idx", "y"):
@@ -184,6 +186,7 @@ def encoder():  # noqa: C901 - the one long example
     return b
 
 
+@cache
 def large(rows=55_000, calls=20, *, vary=False, scopes=40):
     """A large graph: ``scopes`` blocks of layers; the first call computes, the others recompute half of it."""
     import random
