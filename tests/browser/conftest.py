@@ -66,13 +66,15 @@ def notebook(*cells: str) -> dict[str, Any]:
 class Server:
     """One Jupyter server in its own folders; notebooks are written into ``work``."""
 
-    def __init__(self, home: Path, app: str) -> None:
+    def __init__(self, home: Path, app: str, extension: Path | None = None) -> None:
         self.work = home / "work"
         self.app = app
         settings = home / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
         for folder in (self.work, settings, home / "runtime", home / "config", home / "data"):
             folder.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(NO_NEWS))
+        if extension is not None:
+            shutil.copytree(extension, home / "data" / "labextensions" / "cachelab")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -235,7 +237,7 @@ def axe_source() -> str:
     """Return axe-core, which finds what people with assistive technology can't use."""
     import front_node
 
-    return (front_node.installed_labext() / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    return (front_node.front_tools() / "axe-core" / "axe.min.js").read_text()
 
 
 @pytest.fixture
