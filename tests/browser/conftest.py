@@ -106,16 +106,17 @@ class Server:
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api?token={TOKEN}", timeout=2).close()
-            except OSError:
-                if self.process.poll() is not None:
-                    break
-                time.sleep(0.3)
-            else:
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self._answers():
                 return
+            time.sleep(0.3)
         raise RuntimeError(f"Jupyter did not start: {Path(self.log.name).read_text()[-2000:]}")
+
+    def _answers(self) -> bool:
+        with suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api?token={TOKEN}", timeout=2).close()
+            return True
+        return False
 
     def close(self) -> None:
         self.process.terminate()

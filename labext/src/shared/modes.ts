@@ -50,7 +50,8 @@ export class ModesPanel implements Panel {
     }
     const refusal = this.refusal(mode);
     const result = this.app.result(mode);
-    if (refusal) return result ? t("not applicable: {reason}", { reason: refusal }) : t("not replayed");
+    if (result && !result.applicable) return t("not applicable: {reason}", { reason: refusal });
+    if (refusal && !result) return t("not replayed");
     if (mode === "run") return t("{time} as recorded", { time: time(this.app.recording.run.all().wall) });
     if (!result) return this.app.recording.executions.has(mode) ? t("replayed") : t("press to replay");
     return t("{time}, {speed}× as fast", { time: time(result.seconds ?? 0), speed: (result.speedup ?? 0).toFixed(1) });
