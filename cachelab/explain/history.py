@@ -145,7 +145,7 @@ class History:
         # Ops of two graphs can share a variable only through a shared place, where names decide.
         return flat.cells[cell].key
 
-    def _version(self, call: LoggedCall, plan: Plan, slot: Slot, overlapped: dict[str, int]) -> Version:
+    def _version(self, call: LoggedCall, plan: Plan, slot: Slot, overlapped: _Overlapped) -> Version:
         flat = plan.flat
         if slot.kind == "feed":
             assert not isinstance(slot.of, int)
@@ -158,8 +158,11 @@ class History:
         source = (flat.cells[slot.of].kind, call.scope, key)
         if slot.kind in {"race", "unique"}:
             return Version(source, (slot.kind, owner, slot.after), call.index, slot.after[0])
-        if key in overlapped:
-            return Version(source, ("overlap", owner, slot.after), overlapped[key])
+        together = overlapped.of(key)
+        if together is not None:
+            return Version(source, ("overlap", owner, slot.after), together)
+        if flat.cells[slot.of].kind == "opaque":  # which one it is may differ from call to call
+            return Version(source, ("unknown", owner, slot.after), call.index, slot.after[0] if slot.after else None)
         if call.shared:
             return Version(source, ("shared", owner, slot.after), None)
         if slot.after:
@@ -177,12 +180,7 @@ class History:
         assert plan is not None
         assert outcome is not None
         variant = plan.variant(outcome.ran if outcome.complete else None)
-        overlapped = {
-            self._cell_key(other.plan, cell): other.index
-            for other in neighbours
-            if other.plan is not None and other.scope == call.scope
-            for cell in other.plan.writers
-        }
+        overlapped = _Overlapped([other for other in neighbours if other.scope == call.scope])
         vector = tuple(self.number(self._version(call, plan, slot, overlapped)) for slot in variant.slots)
         if call.handle is not None:  # what a handle reads without feeds it reads once, at its set-up
             earlier = handles.get(call.handle)
@@ -274,6 +272,27 @@ class History:
             and entry.number in self._overlap(variant, number, entry.variant.id, entry.variant)
         ]
         return _latest_first(found)
+
+
+class _Overlapped:
+    """What the calls that overlap one call in time may write: by place, or anything where that is hidden."""
+
+    def __init__(self, neighbours: Iterable[LoggedCall]) -> None:
+        self._places: dict[str, int] = {}
+        self._hidden: int | None = None
+        for other in neighbours:
+            if other.plan is None:
+                self._hidden = other.index if other.opaque else self._hidden
+                continue
+            for cell in other.plan.writers:
+                known = other.plan.flat.cells[cell]
+                self._places[known.key] = other.index
+                if known.kind == "opaque":
+                    self._hidden = other.index
+
+    def of(self, place: str) -> int | None:
+        """Return a call that may have written ``place`` meanwhile, ``None`` if none may."""
+        return self._places.get(place, self._hidden)
 
 
 MEMO = 4096

@@ -7,12 +7,26 @@ from typing import TYPE_CHECKING
 from cachelab.explain.log import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from cachelab.explain.flat import Ref
     from cachelab.explain.plan import Plan
 
 
 def derived(plan: Plan) -> Outcome:
     """Return what ran in a call without a trace: the whole closure, but where branches and loops decide."""
+    return _shared(plan, "derived", lambda: _derived(plan))
+
+
+def _shared(plan: Plan, what: Hashable, make: Callable[[], Outcome]) -> Outcome:
+    """Return an outcome that all calls of a plan with the same story share: entries and columns are kept by it."""
+    known: Outcome | None = plan.memo.get(what)
+    if known is None:
+        known = plan.memo[what] = make()
+    return known
+
+
+def _derived(plan: Plan) -> Outcome:
     fates = _fed(plan)
     ran = set(plan.shown) - fates.keys()
     unsure = uncertain(plan) & ran
@@ -72,18 +86,24 @@ class HandleSteps:
 
     def step(self, feeds: set[Ref], fetched: set[int]) -> Outcome:
         """Return what runs in the next piece: ops that its feeds make ready; served are values made earlier."""
-        plan, flat = self.plan, self.plan.flat
+        plan = self.plan
         for ref in feeds:
             self._fed |= self._bits.get(ref, 0)
         ready = {row for row in plan.shown if row in self._needs and not self._needs[row] & ~self._fed}
         new = ready - self._ran
+        story = ("step", frozenset(feeds), frozenset(fetched), frozenset(new), frozenset(self._ran))
+        made = _shared(plan, story, lambda: self._outcome(feeds, fetched, new))
+        self._ran |= new
+        return made
+
+    def _outcome(self, feeds: set[Ref], fetched: set[int], new: set[int]) -> Outcome:
+        plan, flat = self.plan, self.plan.flat
         fates: dict[int, tuple[str, int]] = {ref[0]: ("d", -1) for ref in feeds}
         used = {ref[0] for row in new for ref in plan.closure.data.get(row, ())} | fetched
         fates.update({row: ("s", -1) for row in used & self._ran if flat.shown[row]})
         unsure = new & self._unsure
         fates.update(dict.fromkeys(unsure, ("x", -1)))
         placeholders = {row for row in new if flat.type[row].startswith("Placeholder")}
-        self._ran |= new
         ran = frozenset(new - unsure - placeholders)
         return Outcome(ran, fates, "d", dict.fromkeys(unsure, "a"), complete=not plan.conditional)
 
@@ -95,6 +115,10 @@ class HandleSteps:
 
 def failed(plan: Plan, culprit: int | None) -> Outcome:
     """Return what is known of a failed call: what the failing op waited for ran, what waits for it was not reached."""
+    return _shared(plan, ("failed", culprit), lambda: _failed(plan, culprit))
+
+
+def _failed(plan: Plan, culprit: int | None) -> Outcome:
     flat, fates = plan.flat, _fed(plan)
     ran: set[int] = set()
     if culprit is not None and culprit in plan.closure.waits:

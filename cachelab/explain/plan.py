@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
 from cachelab.explain.guards import Guards, exclusive, guards
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from cachelab.explain.flat import FlatGraph, Ref
 
@@ -45,7 +45,8 @@ class Plan:
     """The closure of one signature with the orders of its reads and writes.
 
     ``writers``: cell -> rows that may write it. ``dead``: rows whose output is dead if a branch is not taken; a
-    control edge from one of these carries the branch. ``conditional``: what runs depends on values.
+    control edge from one of these carries the branch. ``conditional``: what runs depends on values. ``memo``: what
+    was derived from the plan, such as outcomes, which calls must share for a loop of them to stay small.
     """
 
     id: int
@@ -59,6 +60,7 @@ class Plan:
     _bit: dict[int, int]
     _before: dict[int, int]
     _variants: dict[frozenset[int] | None, Variant] = field(default_factory=dict)
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def effects(self) -> frozenset[int]:
@@ -211,6 +213,7 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
     for row in closed.order:
         for cell in flat.writes.get(row, ()):
             (local if flat.cells[cell].local else writers).setdefault(cell, []).append(row)
+    _share_unknown(flat, closed, writers)
     bit: dict[int, int] = {}
     for row in closed.order:
         cells = set(flat.writes.get(row, ())) | set(flat.reads.get(row, ())) | set(flat.aliases.get(row, ()))
@@ -234,6 +237,21 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
         _bit=bit,
         _before=_before(closed, bit) if bit else {},
     )
+
+
+def _share_unknown(flat: FlatGraph, closed: Closure, writers: dict[int, list[int]]) -> None:
+    """Count a write through an unknown handle as a write of every cell of the call, and the other way round."""
+    unknown = {row for cell, rows in writers.items() if flat.cells[cell].kind == "opaque" for row in rows}
+    used = {cell for row in closed.order for table in (flat.reads, flat.writes, flat.aliases)
+            for cell in table.get(row, ()) if not flat.cells[cell].local}  # fmt: skip
+    opaque = {cell for cell in used if flat.cells[cell].kind == "opaque"}
+    if not opaque:
+        return
+    everything = {row for rows in writers.values() for row in rows}
+    for cell in used:
+        rows = everything if cell in opaque else unknown.union(writers.get(cell, ()))
+        if rows:
+            writers[cell] = sorted(rows)
 
 
 def _before(closed: Closure, bit: dict[int, int]) -> dict[int, int]:

@@ -97,12 +97,16 @@ class Fates:
         other = self.plan.flat.index.get(original(name))
         if other is None or other not in self.plan.closure.data:
             return True  # a node that the optimiser or the lowering of control flow made
-        number = self._numbers.get(other)
+        # A call that was not inlined is named by the runtime; in the flat graph its outputs are those of its body.
+        feeds = self.plan.signature.feeds
+        outputs = (self.plan.flat.resolve(ref, feeds)[0] for ref in self.plan.flat.outputs.get(other, ()))
+        producers = {other, *outputs}
+        numbers = {self._numbers.get(producer) for producer in producers} - {None}
         seen = {row}
         pending = [row]
         while pending and len(seen) < SEARCH:
             for ref in self.plan.closure.data[pending.pop(0)]:
-                if ref[0] == other or self._numbers.get(ref[0]) == number:
+                if ref[0] in producers or self._numbers.get(ref[0]) in numbers:
                     return True
                 if ref[0] not in seen:
                     seen.add(ref[0])

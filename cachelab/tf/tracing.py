@@ -55,7 +55,9 @@ class Tracing:
         self.traced = metadata is not None and asked.trace_level >= config_pb2.RunOptions.SOFTWARE_TRACE
         if metadata is not None or not trace:
             return  # the user's metadata get exactly what the user asked for
-        asked.trace_level = config_pb2.RunOptions.FULL_TRACE
+        # It lists the same nodes with the same times as FULL_TRACE does, but opens no profiler session: of these
+        # there can be only one in a process, and calls of other threads would fail.
+        asked.trace_level = config_pb2.RunOptions.SOFTWARE_TRACE
         asked.output_partition_graphs = graph
         if dump is not None:
             dump.ask(asked)

@@ -10,16 +10,17 @@ from tensorflow.python.framework import ops
 
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
-from cachelab.tf.per_example.copying import ancestors
-from cachelab.tf.per_example.flow import FIXED, Flow, Layout, analyse
+from cachelab.tf.per_example.copying import ancestors, dependent
+from cachelab.tf.per_example.flow import FIXED, CoupledError, Flow, Layout, analyse
 from cachelab.tf.per_example.rules import Rule, Site, rule_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _CONTROL = frozenset(
     {"If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall"}
 )
+_LOOPS = frozenset({"While", "StatelessWhile"})
 _TRANSPARENT = frozenset({"Identity", "ReadVariableOp", "Cast", "Reshape", "ExpandDims", "Squeeze"})
 """Ops on the way from a variable to its use that keep the order of its entries and their squared norm."""
 
@@ -63,13 +64,26 @@ class Problem:
     count: tf.Tensor
     batch: int | None
     xla: bool
+    rebuild: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None
     coupled: NotApplicableError | None = None
+
+    @property
+    def loops(self) -> bool:
+        """Whether a loop lies between the inputs and the loss."""
+        return any(op.type in _LOOPS for op in dependent(ancestors([self.loss]), self.inputs))
 
 
 def study(
-    loss: tf.Tensor, variables: Sequence[Any], inputs: Sequence[tf.Tensor] | None, *, xla: bool = False
+    loss: tf.Tensor,
+    variables: Sequence[Any],
+    inputs: Sequence[tf.Tensor] | None,
+    *,
+    xla: bool = False,
+    rebuild: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None,
 ) -> Problem:
     """Find out where examples and variables meet in the graph of ``loss``.
+
+    ``rebuild``, in the function form, builds the loss again for other inputs.
 
     Raises
     ------
@@ -89,7 +103,7 @@ def study(
     batch = _batch(loss, found)
     parameters = [_parameter(variable, loss.graph) for variable in variables]
     count = tf.shape(loss)[0] if batch is None else tf.constant(batch)
-    problem = Problem(loss, found, parameters, None, count, batch, xla)
+    problem = Problem(loss, found, parameters, None, count, batch, xla, rebuild)
     try:
         problem.flow = analyse(found, [loss], batch)
     except NotApplicableError as error:
@@ -194,10 +208,15 @@ def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
     carried: dict[Any, dict[int, bool]] = {}
     for number, parameter in enumerate(problem.parameters):
         carried.setdefault(parameter.source.ref(), {})[number] = True
+    rows = {ref for ref in problem.flow.draws if problem.flow.state(ref.deref()) is FIXED}
     for op in order:
         hit = [(index, carried[tensor.ref()]) for index, tensor in enumerate(op.inputs) if tensor.ref() in carried]
         if not hit:
             continue
+        own = next((op.inputs[index] for index, _numbers in hit if op.inputs[index].ref() in rows), None)
+        if own is not None:
+            problem.coupled = CoupledError(op, _("`{tensor}` has a row for each of them").format(tensor=own.name))
+            return
         if not _passes_gradient(op):
             continue
         if any(problem.flow.state(out) is not FIXED for out in op.outputs):

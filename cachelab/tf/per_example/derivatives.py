@@ -13,6 +13,7 @@ from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the regist
 from cachelab.tf.per_example.copies import check_copyable
 from cachelab.tf.per_example.copying import copy_slice
 from cachelab.tf.per_example.flow import CoupledError, Flow, Layout
+from cachelab.tf.per_example.traces import Traces, converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,12 +68,23 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     return _in_graph(tf.convert_to_tensor(y(inner)), inner, grad_ys)
 
 
-def _eager(f: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
-    def work(x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        inner = tf.identity(x)
-        return _in_graph(tf.convert_to_tensor(f(inner)), inner, weights)
+_traces = Traces()
 
-    return tf.function(work)(x, None if grad_ys is None else tf.convert_to_tensor(grad_ys))
+
+def _eager(f: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
+    weights = [] if grad_ys is None else [tf.convert_to_tensor(grad_ys)]
+    specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in (x, *weights)]
+
+    def trace() -> Any:
+        function = converted(f)
+
+        def work(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
+            inner = tf.identity(x)
+            return _in_graph(tf.convert_to_tensor(function(inner)), inner, weights[0] if weights else None)
+
+        return tf.function(work, autograph=False).get_concrete_function(*specs)
+
+    return _traces.get(f, tuple(specs), trace)(x, *weights)
 
 
 def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:

@@ -120,7 +120,7 @@ class Flow:
     def __init__(self, inputs: dict[Any, State], batch: int | None = None) -> None:
         self.states: dict[Any, State] = dict(inputs)
         self.batch = batch
-        self.draws: dict[Any, Layout] = {}
+        self.draws: dict[Any, Layout] = {}  # random draws and constants that have rows of their own for the examples
         self.pins: dict[Any, None] = {}
         self.unproven: dict[str, str] = {}
         self._shapes: dict[Any, list[Size]] = {}
@@ -178,6 +178,21 @@ class Flow:
         flow = Flow(inputs, self.batch)
         flow._values.update(values)
         return flow
+
+    def accepts(self, tensor: tf.Tensor, axis: int, layout: Layout) -> bool:
+        """Return whether a fixed operand may meet examples that lie along its ``axis``.
+
+        It may if it is broadcast there, or has one entry an example: then copies for other examples take their part.
+        """
+        sizes = self.shape(tensor)
+        if sizes is None:
+            return False
+        if self.same(sizes[axis], 1):
+            return True
+        if self.batch is None or not self.same(sizes[axis], layout.size):
+            return False
+        self.draws[tensor.ref()] = layout.moved(axis)
+        return True
 
     def same(self, one: Size, other: Size) -> bool:
         """Return whether two sizes are surely equal."""

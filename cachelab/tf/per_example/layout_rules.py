@@ -115,10 +115,10 @@ def _rows(flow: Flow, op: tf.Operation, tensor: tf.Tensor, own: int) -> list[Sta
 def _cross_entropy(flow: Flow, op: tf.Operation) -> list[State] | None:
     layouts = [layout for layout in flow.layouts(op.inputs) if layout is not None]
     fixed = [tensor for tensor in op.inputs if flow.layout(tensor) is None]
-    if any(not flow.same(flow.shape(tensor)[0], 1) for tensor in fixed):
-        return None
     if any(layout != layouts[0] for layout in layouts) or layouts[0].axis != 0:
         raise flow.couples(op)
+    if not all(flow.accepts(tensor, 0, layouts[0]) for tensor in fixed):
+        return None
     return [layouts[0], layouts[0]]
 
 
@@ -192,10 +192,8 @@ def _contract(flow: Flow, op: tf.Operation) -> list[State] | None:
     for term, tensor in zip(terms, op.inputs, strict=True):
         if label not in term:
             continue
-        other, size = flow.layout(tensor), flow.shape(tensor)[term.index(label)]
-        if other is None and not flow.same(size, 1):
-            if label not in out:
-                raise flow.couples(op, _("it sums over the axis of the examples"))
+        other = flow.layout(tensor)
+        if other is None and label in out and not flow.accepts(tensor, term.index(label), layout):
             return None
         if other is not None and (other.before, other.after) != (layout.before, layout.after):
             return None

@@ -120,6 +120,9 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
 def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
+    if fallen and method == "auto" and problem.loops and not can_rebuild(problem):
+        reason = _("{reason}; TensorFlow can't vectorise the gradient of a loop that is there already.")
+        return _uniform(problem, task, "loop", reason.format(reason=fallen[0].reason))
     if fallen and method != "auto":
         raise NotApplicableError(
             _("Method `{method}` can't serve variable `{variable}`: {reason}").format(
@@ -143,6 +146,11 @@ def _ruled(problem: Problem, task: str, method: str) -> Plan:
         "bookkeeping": _("Norms from activations and deltas, then sums with scaled deltas: one backward pass in all."),
     }
     return Plan(task, main, reasons[main], variables, problem.xla)
+
+
+def can_rebuild(problem: Problem) -> bool:
+    """Return whether the loss can be built again for other inputs and is then the same function."""
+    return problem.rebuild is not None and not (problem.flow.draws or problem.flow.pins)
 
 
 def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:

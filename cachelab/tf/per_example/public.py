@@ -190,15 +190,18 @@ def _solve(
         raise OptionError(
             _("There is no chunk size {size!r}.").format(size=chunk_size), _("Give a positive number, `auto` or None.")
         )
+    rebuild = None
     if callable(loss):
         tensors = as_inputs(inputs)
         if tf.executing_eagerly():
             return run_eagerly(loss, variables, tensors, task, method, chunk_size, jit, memory_budget, max_norm)
-        graph = tf.compat.v1.get_default_graph()
-        with graph.as_default():
-            tensors = tf.nest.map_structure(tf.identity, tensors)
-            loss, inputs = loss(*tensors), tf.nest.flatten(tensors)
-    problem = study(loss, variables, _graph_inputs(loss, inputs))
+        tensors, function = tf.nest.map_structure(tf.identity, tensors), loss
+        loss, inputs = function(*tensors), tf.nest.flatten(tensors)
+
+        def rebuild(flat: Sequence[tf.Tensor]) -> tf.Tensor:
+            return function(*tf.nest.pack_sequence_as(tensors, list(flat)))
+
+    problem = study(loss, variables, _graph_inputs(loss, inputs), rebuild=rebuild)
     from cachelab.tf.per_example.memory import chunk_for
 
     return solve(
