@@ -105,6 +105,13 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
             "It is not proven that op `{op}` ({type}) keeps the examples apart; this is right even if it does not."
         )
         return _uniform(problem, task, "jacobian", reason.format(op=name, type=op_type), unproven)
+    if method in _COPIES and problem.fixed_batch and not (method == "vectorized" and can_rebuild(problem)):
+        raise NotApplicableError(
+            _("The graph has the batch size {m} built in, so that it can't be copied for single examples.").format(
+                m=problem.batch
+            ),
+            _("Leave the size of the batch open (`None`) when the graph is built, or use another method."),
+        )
     if method in _COPIES:
         return _uniform(problem, task, method, _("As asked for."))
     return _ruled(problem, task, method)
@@ -120,9 +127,13 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
 def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
-    if fallen and method == "auto" and problem.loops and not can_rebuild(problem):
-        reason = _("{reason}; TensorFlow can't vectorise the gradient of a loop that is there already.")
-        return _uniform(problem, task, "loop", reason.format(reason=fallen[0].reason))
+    if fallen and method == "auto" and not can_rebuild(problem) and (problem.fixed_batch or problem.loops):
+        if problem.fixed_batch:
+            reason = _("{reason}; the batch size is built into the graph, so that it can't be copied for single examples.")
+        else:
+            reason = _("{reason}; TensorFlow can't vectorise the gradient of a loop or branch that is there already.")
+        how = "jacobian" if problem.fixed_batch else "loop"
+        return _uniform(problem, task, how, reason.format(reason=fallen[0].reason))
     if fallen and method != "auto":
         raise NotApplicableError(
             _("Method `{method}` can't serve variable `{variable}`: {reason}").format(

@@ -74,7 +74,7 @@ def completed(sizes: Sequence[Size] | None, new: list[Any]) -> list[Size] | None
 
 def derived_value(flow: Flow, tensor: tf.Tensor) -> np.ndarray | None:
     """Return the value of ``tensor`` as an object array of sizes, ``None`` if it can't be followed."""
-    if not tensor.dtype.is_integer:
+    if not (tensor.dtype.is_integer or tensor.dtype.is_bool):
         return None
     op = tensor.op
     evaluate = _EVALUATORS.get(op.type)
@@ -216,6 +216,7 @@ _EVALUATORS: dict[str, Any] = {
     "AddV2": _binary(lambda a, b: a + b),
     "Add": _binary(lambda a, b: a + b),
     "Sub": _binary(lambda a, b: a - b),
+    "GreaterEqual": _binary(lambda a, b: np.vectorize(int)(a >= b)),
     "FloorDiv": _binary(lambda a, b: a // b),
     "FloorMod": _binary(_floor_mod),
     "Maximum": _binary(_maximum),
