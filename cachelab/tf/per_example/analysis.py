@@ -216,25 +216,26 @@ def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
     rows = {ref for ref in problem.flow.draws if problem.flow.state(ref.deref()) is FIXED}
     for op in order:
         hit = [(index, carried[tensor.ref()]) for index, tensor in enumerate(op.inputs) if tensor.ref() in carried]
-        if not hit:
-            continue
         own = next((op.inputs[index] for index, _numbers in hit if op.inputs[index].ref() in rows), None)
         if own is not None:
             problem.coupled = CoupledError(op, _("`{tensor}` has a row for each of them").format(tensor=own.name))
             return
-        if not _passes_gradient(op):
+        if not hit or not _passes_gradient(op):
             continue
         if any(problem.flow.state(out) is not FIXED for out in op.outputs):
-            for index, numbers in hit:
-                for number, direct in numbers.items():
-                    _add_use(problem, number, op, index, direct=direct and len(numbers) == 1)
-            continue
-        transparent = op.type in _TRANSPARENT and len(hit) == 1 and not _overridden(op)
-        for out in op.outputs:
-            into = carried.setdefault(out.ref(), {})
-            for _index, numbers in hit:
-                for number, direct in numbers.items():
-                    into[number] = direct and transparent and into.get(number, True)
+            _add_uses(problem, op, hit)
+        else:
+            _carry(op, hit, carried)
+
+
+def _carry(op: tf.Operation, hit: list[tuple[int, dict[int, bool]]], carried: dict[Any, dict[int, bool]]) -> None:
+    """Mark the outputs of ``op`` as made from the variables in ``hit``: number -> whether it still is the variable."""
+    transparent = op.type in _TRANSPARENT and len(hit) == 1 and not _overridden(op)
+    for out in op.outputs:
+        into = carried.setdefault(out.ref(), {})
+        for _index, numbers in hit:
+            for number, direct in numbers.items():
+                into[number] = direct and transparent and into.get(number, True)
 
 
 def _passes_gradient(op: tf.Operation) -> bool:
@@ -251,6 +252,12 @@ def _passes_gradient(op: tf.Operation) -> bool:
 def _overridden(op: tf.Operation) -> bool:
     """Return whether a gradient of the user's own replaces that of the op type."""
     return "_gradient_op_type" in op.node_def.attr
+
+
+def _add_uses(problem: Problem, op: tf.Operation, hit: list[tuple[int, dict[int, bool]]]) -> None:
+    for index, numbers in hit:
+        for number, direct in numbers.items():
+            _add_use(problem, number, op, index, direct=direct and len(numbers) == 1)
 
 
 def _add_use(problem: Problem, number: int, op: tf.Operation, index: int, *, direct: bool) -> None:

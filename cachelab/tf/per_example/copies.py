@@ -97,7 +97,7 @@ def _stacked(
     except (NotImplementedError, ValueError, TypeError, AttributeError) as error:
         raise NotApplicableError(
             _("TensorFlow can't vectorise this gradient: {error}").format(error=str(error).split("\n")[0]),
-            _("Leave the size of the batch open when the graph is built, or use `method=\"loop\"`."),
+            _('Leave the size of the batch open when the graph is built, or use `method="loop"`.'),
         ) from error  # fmt: skip
     return [
         zeros(problem, parameter)
