@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from cachelab.i18n import translate as _
 from cachelab.model import CauseRow
@@ -29,16 +30,30 @@ class Reasons:
     def __init__(self, history: History, judged: list[Judged | None]) -> None:
         self._history = history
         self._judged = judged
+        self._moved: tuple[tuple[int, int], frozenset[int]] = ((-1, -1), frozenset())
+        self._placed: tuple[int, dict[tuple[str, Any], set[Any]]] = (-1, {})
         self._versions: dict[tuple[int, tuple[int, int], int], frozenset[int]] = {}
 
-    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[bool, ...]:
-        """Return for each slot of class ``number`` whether that class of call ``other`` did not have its version.
+    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[int, ...]:
+        """Return the slots of class ``number`` whose versions that class of call ``other`` did not have.
 
         The version alone, somewhere in the other call, is not enough: a variable written in the middle of it had
         two, and an op saw one of these.
         """
+        slots = call.variant.classes[number]
+        if entry.variant is call.variant:
+            moved = self.moved(call, other)
+            return tuple(slot for slot in slots if slot in moved)
         known = self._known(entry, other)
-        return tuple(call.vector[slot] not in known for slot in call.variant.classes[number])
+        return tuple(slot for slot in slots if call.vector[slot] not in known)
+
+    def moved(self, call: Judged, other: int) -> frozenset[int]:
+        """Return the slots whose versions differ from those of ``other``, a call of the same variant."""
+        memo = (call.call.index, other)
+        if self._moved[0] != memo:
+            pairs = enumerate(zip(call.vector, self._history.vector(other), strict=True))
+            self._moved = (memo, frozenset(slot for slot, (mine, theirs) in pairs if mine != theirs))
+        return self._moved[1]
 
     def _known(self, entry: Entry, other: int) -> frozenset[int]:
         """Return the versions that the sources of a class had in call ``other``."""
@@ -63,19 +78,20 @@ class Reasons:
 
     def differing(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[CauseRow, ...]:
         """Return why class ``number`` of a call differs from that of call ``other``, root cause first."""
-        changed = self.changed(call, number, entry, other)
-        slots = [slot for slot, new in zip(call.variant.classes[number], changed, strict=True) if new]
+        slots = list(self.changed(call, number, entry, other))
         if not slots:
             return (self._same_sources(call, other),)
         maybe = call.variant.maybe[number]
-        causes = [self._cause(call, slot, other, may=slot in maybe) for slot in slots]
-        causes.sort(key=lambda cause: RANK.get(cause.kind, len(RANK)))
-        if len(causes) > MOST:
-            more = len(causes) - MOST
-            last = causes[MOST - 1]
-            text = _("{text} (and {more} more)").format(text=last.text, more=more)
-            causes[MOST - 1 :] = [CauseRow(last.kind, last.source, last.back, text, last.may)]
+        slots.sort(key=lambda slot: RANK.get(self._kind(call, slot), len(RANK)))
+        causes = [self._cause(call, slot, other, may=slot in maybe) for slot in slots[:MOST]]
+        if len(slots) > MOST:
+            text = _("{text} (and {more} more)").format(text=causes[-1].text, more=len(slots) - MOST)
+            causes[-1] = replace(causes[-1], text=text)
         return tuple(causes)
+
+    def _kind(self, call: Judged, slot: int) -> str:
+        """Return the kind of cause that a slot will give, as far as its rank depends on it."""
+        return str(self._history.versions[call.vector[slot]].source[0])
 
     def writer(self, call: Judged, version: Version) -> tuple[int | None, int | None, int | None]:
         """Return what names the write behind a version: calls back, row of the op, plan of the writing call."""
@@ -118,9 +134,18 @@ class Reasons:
     def _elsewhere(self, version: Version, other: int) -> bool:
         """Tell whether call ``other`` saw the variable of that name in another session."""
         kind, place, identity = version.source
-        sources = [self._history.versions[number].source for number in self._history.vector(other)]
-        there = {source[1] for source in sources if source[0] == kind and source[2] == identity}
-        return bool(there) and place not in there
+        there = self._places(other).get((kind, identity))
+        return bool(there) and place not in (there or ())
+
+    def _places(self, other: int) -> dict[tuple[str, Any], set[Any]]:
+        """Return where the sources of a call live, by kind and identity."""
+        if self._placed[0] != other:
+            found: dict[tuple[str, Any], set[Any]] = {}
+            for number in self._history.vector(other):
+                kind, place, identity = self._history.versions[number].source
+                found.setdefault((kind, identity), set()).add(place)
+            self._placed = (other, found)
+        return self._placed[1]
 
     def _unordered(self, call: Judged, slot: int, name: str, state: str, *, may: bool) -> CauseRow:
         if state == "race":

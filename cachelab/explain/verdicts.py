@@ -104,14 +104,29 @@ class Verdicts:
                 for found in entries
             )
 
-        changed = tuple(
-            tuple(self._reasons.changed(call, number, entry, other) for entry, other in found)
-            for number, found in enumerate(call.last)
-        )
-        versions = [self._history.versions[number] for number in call.vector]
-        slots = tuple((*self._reasons.writer(call, version), _state(version.value)) for version in versions)
         self._keep.append(call.outcome)  # its id stays in use
-        return (call.variant.id, id(call.outcome), relative(call.same), relative(call.last), changed, slots)
+        if call.repeats is not None:
+            return (call.variant.id, id(call.outcome), index - call.repeats)
+        groups, moved = [], set()
+        for other, outcome, earlier in call.groups:
+            if other is call.variant:
+                slots: Any = tuple(sorted(self._reasons.moved(call, earlier)))
+                moved.update(slots)
+            else:
+                slots = tuple(
+                    self._reasons.changed(call, number, entry, other_call)
+                    for number in range(len(call.variant.classes))
+                    for entry, other_call in self._history.last(call, number)
+                    if entry.variant is other and other_call == earlier
+                )
+                moved.update(slot for part in slots for slot in part)
+            groups.append((other.id, id(outcome), index - earlier, slots))
+        named = tuple(
+            (slot, *self._reasons.writer(call, version), _state(version.value))
+            for slot in sorted(moved)
+            for version in (self._history.versions[call.vector[slot]],)
+        )
+        return (call.variant.id, id(call.outcome), relative(call.same), tuple(groups), named)
 
     # --- one call -------------------------------------------------------------------------------------------------
 
@@ -160,7 +175,7 @@ class Verdicts:
                 if letter == "r" and back is not None:
                     self.witnessed.append((row, index, index - back))
                 elif letter == "c" and row not in call.variant.plan.flat.effects:
-                    last = _latest(call.last[number], row)
+                    last = _latest(self._history.last(call, number), row)
                     if last is not None:
                         self.apart.append((row, index, last[1]))
 
@@ -196,14 +211,17 @@ class Verdicts:
         if row in call.variant.plan.flat.effects:
             cause = CauseRow(why.effect_kind(call, row), self._effect_source(call, row), 0, why.effect_text(call, row))
             return "c", None, (self.cause(cause),)
-        witness = _latest(call.same[number], row)
-        if witness is not None:
-            back = index - witness[1]
+        earlier = call.repeats
+        if earlier is None:
+            witness = _latest(call.same[number], row)
+            earlier = None if witness is None else witness[1]
+        if earlier is not None:
+            back = index - earlier
             kept = CauseRow(
                 "not_kept", "", back, _("ran on the same values in call {call}; values live for one call only")
             )
             return "r", back, (self.cause(kept),)
-        last = _latest(call.last[number], row)
+        last = _latest(self._history.last(call, number), row)
         if last is None:
             return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier completed call ran this op"))),)
         entry, earlier = last
