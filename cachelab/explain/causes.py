@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cachelab.i18n import translate as _
 from cachelab.model import CauseRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cachelab.explain.history import Entry, History, Judged, Version
 
 RANK: Final = {kind: rank for rank, kind in enumerate(
@@ -16,6 +18,9 @@ RANK: Final = {kind: rank for rank, kind in enumerate(
 
 MOST = 6
 """Causes listed for one op; more are counted in the last one's text."""
+
+SAME, OTHER_VERSION, NO_SOURCE = "", "version", "source"
+"""How a source stands to an earlier execution: as then, of another version, or no source of it then."""
 
 MEMO = 4096
 """Classes of earlier calls whose versions are remembered."""
@@ -29,26 +34,34 @@ class Reasons:
     def __init__(self, history: History, judged: list[Judged | None]) -> None:
         self._history = history
         self._judged = judged
-        self._versions: dict[tuple[int, tuple[int, int], int], frozenset[int]] = {}
+        self._versions: dict[tuple[int, tuple[int, int], int], tuple[frozenset[int], frozenset[Any]]] = {}
 
-    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[bool, ...]:
-        """Return for each slot of class ``number`` whether that class of call ``other`` did not have its version.
+    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[str, ...]:
+        """Return for each slot of class ``number`` how it stands to that class of call ``other``.
 
-        The version alone, somewhere in the other call, is not enough: a variable written in the middle of it had
-        two, and an op saw one of these.
+        That is :data:`SAME`, :data:`OTHER_VERSION`, or :data:`NO_SOURCE` if the other class did not depend on it.
+        A version somewhere in the other call is not enough: a variable written in the middle of it had two, and an
+        op saw one of these.
         """
-        known = self._known(entry, other)
-        return tuple(call.vector[slot] not in known for slot in call.variant.classes[number])
+        versions, sources = self._known(entry, other)
+        states = []
+        for slot in call.variant.classes[number]:
+            version = call.vector[slot]
+            known = self._history.versions[version].source in sources
+            states.append(SAME if version in versions else OTHER_VERSION if known else NO_SOURCE)
+        return tuple(states)
 
-    def _known(self, entry: Entry, other: int) -> frozenset[int]:
-        """Return the versions that the sources of a class had in call ``other``."""
+    def _known(self, entry: Entry, other: int) -> tuple[frozenset[int], frozenset[Any]]:
+        """Return the versions that a class had in call ``other``, and their sources."""
         memo = (other, entry.variant.id, entry.number)
         known = self._versions.get(memo)
         if known is None:
             if len(self._versions) > MEMO:
                 self._versions.clear()
             vector = self._history.vector(other)
-            known = self._versions[memo] = frozenset(vector[slot] for slot in entry.variant.classes[entry.number])
+            versions = frozenset(vector[slot] for slot in entry.variant.classes[entry.number])
+            sources = frozenset(self._history.versions[version].source for version in versions)
+            known = self._versions[memo] = (versions, sources)
         return known
 
     def source_name(self, call: Judged, slot: int) -> str:
@@ -64,11 +77,13 @@ class Reasons:
     def differing(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[CauseRow, ...]:
         """Return why class ``number`` of a call differs from that of call ``other``, root cause first."""
         changed = self.changed(call, number, entry, other)
-        slots = [slot for slot, new in zip(call.variant.classes[number], changed, strict=True) if new]
-        if not slots:
-            return (self._same_sources(call, other),)
+        slots = [(slot, state) for slot, state in zip(call.variant.classes[number], changed, strict=True) if state]
         maybe = call.variant.maybe[number]
-        causes = [self._cause(call, slot, other, may=slot in maybe) for slot in slots]
+        causes = [self._cause(call, slot, other, known=state == OTHER_VERSION, may=slot in maybe)
+                  for slot, state in slots]  # fmt: skip
+        causes = causes or list(self._fed_before(call, number, entry, other))
+        if not causes:
+            return (self._same_sources(call, other),)
         causes.sort(key=lambda cause: RANK.get(cause.kind, len(RANK)))
         if len(causes) > MOST:
             more = len(causes) - MOST
@@ -85,6 +100,17 @@ class Reasons:
         plan = None if writer is None else writer.variant.plan.id
         return call.call.index - version.call, version.row, plan
 
+    def _fed_before(self, call: Judged, number: int, entry: Entry, other: int) -> Iterable[CauseRow]:
+        """Yield a cause for each tensor that was fed to the ops of a class in call ``other`` and is not fed here."""
+        here = {self._history.versions[call.vector[slot]].source for slot in call.variant.classes[number]}
+        for slot in entry.variant.classes[entry.number]:
+            kind, of, _after = entry.variant.slots[slot]
+            if kind == "feed" and self._history.versions[self._history.vector(other)[slot]].source not in here:
+                assert not isinstance(of, int)
+                name = entry.variant.plan.flat.tensor_name(of)
+                text = _("`{name}` was fed in call {call}, and leads to it no more").replace("{name}", name)
+                yield CauseRow("feed", name, call.call.index - other, text)
+
     def _same_sources(self, call: Judged, other: int) -> CauseRow:
         earlier = self._judged[other]
         back = call.call.index - other
@@ -93,12 +119,15 @@ class Reasons:
             return CauseRow("new_session", "", back, text)
         return CauseRow("graph", "", back, _("it came from other sources in call {call}"))
 
-    def _cause(self, call: Judged, slot: int, other: int, *, may: bool) -> CauseRow:
+    def _cause(self, call: Judged, slot: int, other: int, *, known: bool, may: bool) -> CauseRow:
         version = self._history.versions[call.vector[slot]]
         kind, name = version.source[0], self.source_name(call, slot)
         back = None if version.call is None else call.call.index - version.call
         if kind == "feed":
-            return CauseRow("feed", name, 0, _("`{name}` was fed new content").format(name=name), may)
+            if known:
+                return CauseRow("feed", name, 0, _("`{name}` was fed new content").format(name=name), may)
+            text = _("`{name}` is fed, and did not lead to it in call {call}").replace("{name}", name)
+            return CauseRow("feed", name, call.call.index - other, text, may)
         if call.variant.slots[slot].kind in {"draw", "outside"}:
             return CauseRow(kind, name, 0, drawn(kind).format(name=name), may)
         state = version.value[0] if isinstance(version.value, tuple) else None
@@ -113,6 +142,9 @@ class Reasons:
         if self._elsewhere(version, other):
             text = _("`{name}` of this session is not the one of the session of call {call}").replace("{name}", name)
             return CauseRow("new_session", name, call.call.index - other, text, may)
+        if not known and back != 0:
+            text = _("it did not depend on `{name}` in call {call}").replace("{name}", name)
+            return CauseRow(kind, name, call.call.index - other, text, may)
         return self._written(version, name, back, may=may)
 
     def _elsewhere(self, version: Version, other: int) -> bool:
