@@ -81,7 +81,7 @@ def main() -> None:
             p = {name: jnp.asarray(value) for name, value in parameters(order["model"]).items()}
             x, y = (jnp.asarray(value) for value in batch(order["model"], order["m"]))
             function = build(order["model"], order["task"], order["who"])
-            made[key] = (lambda f=function, a=(p, x, y): jax.block_until_ready(f(*a)))
+            made[key] = lambda f=function, a=(p, x, y): jax.block_until_ready(f(*a))
             result = made[key]()
             if order.get("save"):
                 flat = jax.tree_util.tree_leaves(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from cachelab.modes.equality import Judge, worst
 from cachelab.modes.outcome import Replay, excuse, refused, verdict
 from cachelab.modes.recolor import Recolor
 from cachelab.modes.run import Run
-from cachelab.modes.runner import Clock, Failure, Runner
+from cachelab.modes.runner import Clock, Failure, Runner, gist
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cachelab.model import Record
     from cachelab.modes.bench import Bench
     from cachelab.modes.equality import Equality
+    from cachelab.modes.place import Sessions
     from cachelab.modes.protocol import Mode
     from cachelab.modes.script import Script
     from cachelab.modes.traces import Ran
@@ -62,43 +64,42 @@ class Attempt:
             return refused(mode.name, error.found)
         bench.progress(1, self.steps, _("repeating `run` and comparing it with the recording"))
         reason, equalities, results, variables = bench.yardstick(self.script)
-        if reason:
-            notes = (_("`run` was not reproduced: {reason} No mode is proved.").format(reason=reason),)
-            if mode.name != "run":
-                return refused(mode.name, notes[0], equality="not applicable")
+        if reason and mode.name != "run":
+            return refused(mode.name, _("`run` was not reproduced: {reason} No mode is proved.").format(reason=reason))
         bench.progress(2, self.steps, _("repeating `{mode}` and comparing it with `run`").format(mode=mode.name))
-        fetches, finals, cold, failure = self._compare(results, variables)
-        if mode.name == "run":
-            fetches = equalities
-        bench.progress(3, self.steps, _("timing"))
-        seconds, run_seconds = self._time() if not failure else (0.0, 0.0)
+        with self.script.place.open() as sessions:
+            if mode.name == "run":
+                fetches, finals, failed = equalities, {}, False
+                cold = self._pass(mode, sessions)
+            else:
+                fetches, finals, cold, failed = self._compare(sessions, results, variables)
+            bench.progress(3, self.steps, _("timing"))
+            seconds, run_seconds = (0.0, 0.0) if failed else self._time(sessions)
         bench.progress(4, self.steps, _("tracing what runs"))
-        recolor = Recolor(self.script, mode, self._trace() if not failure else ())
+        recolor = Recolor(self.script, mode, () if failed else self._trace())
         record = recolor.record()
         bench.progress(5, self.steps, _("done"))
         times = (cold, prepare.seconds, seconds, run_seconds)
         return self._outcome(reason, (fetches, finals), times, (recolor, record))
 
     def _compare(
-        self, results: Mapping[int, Any], variables: Mapping[tuple[int, str], Any]
-    ) -> tuple[dict[Any, Equality], dict[Any, Equality], float, str]:
+        self, sessions: Sessions, results: Mapping[int, Any], variables: Mapping[tuple[int, str], Any]
+    ) -> tuple[dict[Any, Equality], dict[Any, Equality], float, bool]:
         """Issue the calls once in new sessions and compare fetches and final variables with ``run``."""
         judge = Judge(self.script, self.mode, self._close_reason())
-        clock, failure = Clock(), ""
-        with self.script.place.open() as sessions:
-            runner = Runner(self.script, sessions, cancel=self.bench.cancel)
-            self.mode.reset()
-            try:
-                with clock:
-                    self.mode.issue(runner)
-                self.mode.measure(runner)
-            except (tf.errors.OpError, RuntimeError) as error:
-                failure = f"{type(error).__name__}: {error}"
-                missing = next((c.index for c in self.script.calls if c.index not in runner.results), 0)
-                runner.results.setdefault(missing, Failure(type(error).__name__, failure))
-            finals = judge_finals = sessions.variables() if not failure else {}
+        clock = Clock()
+        runner = Runner(self.script, sessions, cancel=self.bench.cancel)
+        self.mode.reset()
+        try:
+            with clock:
+                self.mode.issue(runner)
+            self.mode.measure(runner)
+        except (tf.errors.OpError, RuntimeError) as error:
+            missing = next((c.index for c in self.script.calls if c.index not in runner.results), 0)
+            runner.results.setdefault(missing, Failure(type(error).__name__, gist(error)))
+            return judge.results(runner.results, results), {}, clock.seconds, True
         fetches = judge.results(runner.results, results)
-        return fetches, judge.variables(judge_finals, variables) if finals else {}, clock.seconds, failure
+        return fetches, judge.variables(sessions.variables(), variables), clock.seconds, False
 
     def _close_reason(self) -> str:
         if self.mode.name == "per_example":
@@ -107,25 +108,30 @@ class Attempt:
             return _("TensorFlow optimises each fetch and feed set by itself")
         return _("the kernels do not round in the same order every time")
 
-    def _time(self) -> tuple[float, float]:
-        """Return median wall seconds of the mode and of ``run``, untraced and interleaved."""
+    def _time(self, warm: Sessions) -> tuple[float, float]:
+        """Return median wall seconds of the mode and of ``run``, untraced and interleaved.
+
+        ``warm`` are sessions in which the mode has issued the calls once.
+        """
         ours: list[float] = []
-        theirs: list[float] = []
+        theirs: list[float] = ours if self.mode.name == "run" else []
         plain = Run(self.script)
-        if self.script.repeatable:
-            with self.script.place.open() as first, self.script.place.open() as second:
-                pairs = ((self.mode, first, ours), (plain, second, theirs))
-                for mode, sessions, _times in pairs:
-                    self._pass(mode, sessions)
-                while len(ours) < self.bench.repeats and (sum(ours) + sum(theirs) < TIMING_SECONDS or not ours):
-                    for mode, sessions, times in pairs[:: 1 if len(ours) % 2 else -1]:
-                        sessions.restore()
-                        times.append(self._pass(mode, sessions))
-        else:  # iterators and queues can't be rewound: new sessions every time, which includes their first runs
+        if not self.script.repeatable:  # what can't be rewound needs new sessions, whose first runs are slower
             while len(ours) < min(3, self.bench.repeats) and (sum(ours) + sum(theirs) < TIMING_SECONDS or not ours):
-                for mode, times in ((self.mode, ours), (plain, theirs)):
+                for mode, times in ((self.mode, ours), (plain, theirs))[: 1 if theirs is ours else 2]:
                     with self.script.place.open() as sessions:
                         times.append(self._pass(mode, sessions))
+            return statistics.median(ours), statistics.median(theirs)
+        with contextlib.ExitStack() as stack:
+            pairs = [(self.mode, warm, ours)]
+            if theirs is not ours:
+                sessions = stack.enter_context(self.script.place.open())
+                self._pass(plain, sessions)
+                pairs.append((plain, sessions, theirs))
+            while len(ours) < self.bench.repeats and (sum(ours) + sum(theirs) < TIMING_SECONDS or not ours):
+                for mode, sessions, times in pairs[:: 1 if len(ours) % 2 else -1]:
+                    sessions.restore()
+                    times.append(self._pass(mode, sessions))
         return statistics.median(ours), statistics.median(theirs)
 
     def _pass(self, mode: Mode, sessions: Any) -> float:

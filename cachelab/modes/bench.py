@@ -9,6 +9,7 @@ from cachelab.i18n import translate as _
 from cachelab.model import MODES
 from cachelab.modes.attempt import Attempt
 from cachelab.modes.equality import Digest, Equality, Judge
+from cachelab.modes.memory import too_large
 from cachelab.modes.outcome import refused
 from cachelab.modes.place import Place
 from cachelab.modes.run import Run
@@ -83,7 +84,7 @@ class Bench:
         """Return why the recording can't be repeated at all, ``""`` if it can."""
         if not script.calls:
             return _("The recording has no calls.")
-        return script.refusal(allow_side_effects=self.allow_side_effects)
+        return script.refusal(allow_side_effects=self.allow_side_effects) or too_large(self.material)
 
     def yardstick(self, script: Script) -> tuple[str, dict[Any, Equality], dict[int, Any], dict[Any, Any]]:
         """Repeat ``run`` once and compare it with what was recorded.
@@ -164,8 +165,6 @@ def not_reproduced(script: Script, equalities: Mapping[tuple[int, str], Equality
             return _("`{op}` began before the recording. Record from a new session.").format(op=stateful[0])
         if one.reason and not one.defect:
             return _("call {call}: {reason}.").format(call=index, reason=one.reason)
-        if effects.opaque or effects.outside:
-            return _("`{op}` need not give the same value twice.").format(op=min(effects.opaque | effects.outside))
         return (
             _("call {call}, `{fetch}` differs by {difference:.3g}. {reason}")
             .format(call=index, fetch=fetch, difference=one.difference, reason=one.reason)

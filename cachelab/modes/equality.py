@@ -14,6 +14,7 @@ from cachelab.tf.values import digest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cachelab.material import CallMaterial
     from cachelab.model import Finding
     from cachelab.modes.protocol import Mode
     from cachelab.modes.script import Script
@@ -131,8 +132,14 @@ class Judge:
                 found[call.index, ""] = self._failures(call.index, one, other)
                 continue
             for fetch in call.fetches:
+                if self._without_value(call, fetch):
+                    continue
                 found[call.index, fetch] = self._explain(call.index, fetch, same(one.get(fetch), other.get(fetch)))
         return found
+
+    def _without_value(self, call: CallMaterial, fetch: str) -> bool:
+        """Whether what is fetched is a handle: its bytes name a place in memory, which two runs never share."""
+        return self.script.graph(call).tensor(fetch).dtype.base_dtype.name in {"resource", "variant"}
 
     def _failures(self, call: int, one: Any, other: Any) -> Equality:
         if isinstance(one, Failure) and isinstance(other, Failure):
@@ -183,7 +190,7 @@ class Judge:
             reason = self._unseeded(call, fetch)
             if reason:
                 self._excused.add(call)
-        reason = reason or self._race(call, fetch) or self._follows(call)
+        reason = reason or self._race(call, fetch) or self._follows(call) or self._opaque(call, fetch)
         if reason:
             self._explained.setdefault(call, reason)
         return reason
@@ -195,6 +202,14 @@ class Judge:
         closure = self.script.facts(material).closure(fetches, () if fetch else material.targets, material.feeds)
         found = closure & self.script.graph(material).unseeded
         return _("`{op}` has no seed and draws other numbers in every session").format(op=min(found)) if found else ""
+
+    def _opaque(self, call: int, fetch: str) -> str:
+        """Return the op of unknown effect that a result depends on."""
+        material = self.script.calls[call]
+        facts = self.script.facts(material)
+        closure = facts.closure((fetch,) if fetch else material.fetches, (), material.feeds)
+        found = facts.effects(closure).opaque
+        return _("`{op}` need not give the same value twice").format(op=min(found)) if found else ""
 
     def unseeded_writes(self) -> None:
         """Explain, before results are compared, what calls that write from random ops without a seed bring about."""

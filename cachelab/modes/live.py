@@ -19,8 +19,9 @@ from cachelab.modes.graphs import Facts
 from cachelab.modes.live_digests import Digests
 from cachelab.modes.live_holders import Wanted, holder_of
 from cachelab.modes.live_plan import LivePlan
-from cachelab.modes.live_store import CacheInfo, Store, parse_bytes
+from cachelab.modes.live_store import CacheInfo, Store
 from cachelab.modes.live_versions import Versions
+from cachelab.options import parse_bytes
 
 if TYPE_CHECKING:
     from cachelab.modes.live_plan import Way
@@ -85,7 +86,7 @@ class Session(tf.compat.v1.Session):
         config: Any = None,
         *,
         mode: str = "memo",
-        memory_budget: float | str | None = "1GB",
+        memory_budget: int | str | None = "1GB",
     ) -> None:
         if mode not in LIVE_MODES:
             raise OptionError(
@@ -94,7 +95,9 @@ class Session(tf.compat.v1.Session):
             )
         super().__init__(target, graph, config)
         self.mode = mode
-        self._store = Store(parse_bytes(memory_budget), None if mode == "memo" else 1)
+        self._store = Store(
+            None if memory_budget is None else parse_bytes(memory_budget), None if mode == "memo" else 1
+        )
         self._holder = holder_of(mode, self)
         self._digests = Digests()
         self._lock = threading.RLock()
@@ -131,11 +134,15 @@ class Session(tf.compat.v1.Session):
             return super().make_callable(fetches, feed_list, accept_options)
         return lambda: self.run(fetches)
 
+    def _writes_everything(self) -> Any:
+        """Return a context in which a call of which nothing is known may write anything."""
+        return self._versions.writing_anything()
+
     def _make_callable_from_options(self, callable_options: Any) -> Any:
         made = super()._make_callable_from_options(callable_options)
 
         def call(*arguments: Any, **options: Any) -> Any:
-            with self._versions.writing_anything():
+            with self._writes_everything():
                 return made(*arguments, **options)
 
         return call

@@ -2,32 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from cachelab.errors import OptionError
-from cachelab.i18n import translate as _
-
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-
-
-def parse_bytes(size: float | str | None) -> int | None:
-    """Return a number of bytes from ``"1GB"``, ``"64 MiB"`` or a number; ``None`` stays ``None``.
-
-    Raises
-    ------
-    OptionError
-        If the text is no size.
-    """
-    if size is None or isinstance(size, int | float):
-        return None if size is None else int(size)
-    match = re.fullmatch(r"\s*([\d.]+)\s*([a-zA-Z]*)\s*", size)
-    if match is None or match[2].upper() not in _UNITS:
-        raise OptionError(
-            _("`{size}` is no memory budget.").format(size=size), _("Give bytes, or a text such as '1GB' or '64 MiB'.")
-        )
-    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 class CacheInfo(NamedTuple):

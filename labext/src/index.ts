@@ -30,7 +30,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
   ): void => {
     const trans = (translator ?? nullTranslator).load("cachelab");
-    rendermime.addFactory(rendererFactory);
+    rendermime.addFactory(rendererFactory(trans));
     app.docRegistry.addWidgetExtension("Notebook", new SwitchExtension(trans));
 
     const open = (panel: NotebookPanel, name: string): void => {

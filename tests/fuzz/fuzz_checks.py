@@ -9,7 +9,7 @@ import fuzz_naive
 import numpy as np
 import tensorflow as tf
 from fuzz_build import SHAPE, Built
-from fuzz_truth import Observer, Seen, exact
+from fuzz_truth import Observer, Seen, exact, needed
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 from cachelab.tf.recorder import Recorder
@@ -85,12 +85,32 @@ def perform(program: Program, built: Built) -> list[tuple[Any, str | None]]:
             try:
                 with built.graph.as_default():  # ``load`` asks for it
                     outcomes.append((_issue(built, session, step, made), None))
-            except tf.errors.OpError as error:
+            except (tf.errors.OpError, RuntimeError) as error:
                 outcomes.append((None, f"{type(error).__name__} {str(error)[:200]}"))
     finally:
         for session in sessions:
             session.close()
     return outcomes
+
+
+def _partial(built: Built, session: Any, fetches: list[Any], feeds: dict[Any, Any]) -> Any:
+    """Run fetched tensors piece by piece: the first with the feeds that it needs, the others with the rest."""
+    tensors = list(dict.fromkeys(fetch for fetch in fetches if isinstance(fetch, tf.Tensor) and fetch not in feeds))
+    if not tensors:
+        return None
+    given = {feed.name: feed for feed in feeds}
+    handle = session.partial_run_setup(tensors, list(feeds))
+    closure = needed(built.graph, [tensors[0].name], [], set(given))
+    first = {
+        feed: value
+        for feed, value in feeds.items()
+        if any(feed.name in {t.name for t in built.graph.get_operation_by_name(op).inputs} for op in closure)
+    }
+    found = [session.partial_run(handle, tensors[0], first)]
+    rest = {feed: value for feed, value in feeds.items() if feed not in first}
+    if tensors[1:]:
+        found += session.partial_run(handle, tensors[1:], rest)
+    return found
 
 
 def _issue(built: Built, session: Any, step: CallStep, made: dict[Any, Any]) -> Any:
@@ -107,6 +127,8 @@ def _issue(built: Built, session: Any, step: CallStep, made: dict[Any, Any]) -> 
         if tensor is not None:
             feeds[tensor] = np.resize(FEEDS[choice % 3], tensor.shape.as_list())
     fetches = [built.fetchable(number) for number in step.fetches]
+    if step.kind == "partial":
+        return _partial(built, session, fetches, feeds)
     if step.kind == "callable":
         key = (id(session), step.fetches, tuple(tensor.name for tensor in feeds))
         if key not in made:
@@ -141,7 +163,7 @@ def check(program: Program) -> Outcome:
         _check_call(outcome, record, index, ops, seen, grappler=program.grappler)
         _check_witnesses(outcome, index, ops, observer.calls, grappler=program.grappler)
     _check_counts(outcome, listed, counted, observer.calls)
-    if not program.grappler:
+    if not program.grappler and not observer.unfinished:
         _check_misses(outcome, built, listed, observer)
     _check_plain(outcome, program, built, record, recorded)
     return outcome
@@ -240,8 +262,8 @@ def _check_counts(
     outcome: Outcome, listed: list[list[OpExecution]], counted: dict[str, int], calls: list[Seen]
 ) -> None:
     """Compare the record's executions of Python functions with how often these were entered."""
-    if any(seen.failed for seen in calls):
-        return  # how far a failed call came is not known
+    if any(seen.failed or seen.partial for seen in calls):
+        return  # how far a failed call or a handle came is not known
     for name, count in counted.items():
         told = sum(op.count for ops in listed for op in ops if op.name.startswith(f"{name}_/") and op.type.endswith(
             ("PyFunc", "PyFuncStateless")) and op.executed)  # fmt: skip

@@ -21,6 +21,7 @@ from tensorflow.python.client import session as session_module
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+runtime_of_sessions = session_module.tf_session
 LABEL = re.compile(r"(\S+) = (\w+)\(")
 SWITCHES = {"Switch", "RefSwitch", "Enter", "RefEnter", "LoopCond", "NextIteration"}
 SHARES = {
@@ -34,7 +35,8 @@ class Seen:
     """One call as it really was.
 
     ``executed``: (name, type) of top-level nodes -> number of executions, ``None`` if the call failed. ``nodes``:
-    names of all executed nodes. ``values``: tensor name -> bytes. ``closure``: names of the ops that the call needs.
+    names of all executed nodes. ``values``: tensor name -> bytes. ``closure``: names of the ops that the call needs. ``partial``: it belongs to a partial run, whose values are
+    known only as far as they are fetched.
     """
 
     session: int
@@ -47,6 +49,7 @@ class Seen:
     values: dict[str, bytes] = field(default_factory=dict)
     results: list[Any] | None = None
     failed: bool = False
+    partial: bool = False
 
 
 def exact(value: Any) -> bytes:
@@ -85,6 +88,8 @@ class Observer:
         self._sessions: dict[int, int] = {}
         self._blurred = _shares_variable(graph)
         self._hidden = _in_control_flow(graph)
+        self._handle_closure: set[str] = set()
+        self.unfinished = False
         self._extra: dict[Any, tuple[set[str], list[str], list[Any]]] = {}
 
     @contextmanager
@@ -98,11 +103,47 @@ class Observer:
                 return original(self, options, feeds, fetches, targets, metadata)
             return observer._run(self, original, options, feeds, fetches, targets, metadata)
 
+        partial = session_module.BaseSession._call_tf_sessionprun
+        setup = runtime_of_sessions.TF_SessionPRunSetup_wrapper
+
+        def _call_tf_sessionprun(self: Any, handle: Any, feeds: Any, fetches: Any) -> Any:
+            return observer._piece(self, partial, handle, feeds, fetches)
+
+        def set_up(session: Any, feeds: Any, fetches: Any, targets: Any) -> Any:
+            # What a handle may write counts from its set-up on; nothing can be fetched along.
+            names = [_tensor_name(tensor) for tensor in fetches]
+            seen = Seen(-1, tuple(names), (), {}, partial=True)
+            given = {_tensor_name(tensor) for tensor in feeds}
+            seen.closure = needed(observer.graph, names, [runtime.TF_OperationName(t) for t in targets], given)
+            observer.calls.append(seen)
+            observer._handle_closure = seen.closure
+            return setup(session, feeds, fetches, targets)
+
         session_module.BaseSession._call_tf_sessionrun = _call_tf_sessionrun
+        session_module.BaseSession._call_tf_sessionprun = _call_tf_sessionprun
+        runtime_of_sessions.TF_SessionPRunSetup_wrapper = set_up
         try:
             yield
         finally:
             session_module.BaseSession._call_tf_sessionrun = original
+            session_module.BaseSession._call_tf_sessionprun = partial
+            runtime_of_sessions.TF_SessionPRunSetup_wrapper = setup
+
+    def _piece(self, session: Any, original: Any, handle: Any, feeds: Any, fetches: Any) -> Any:
+        names = [_tensor_name(tensor) for tensor in fetches]
+        given = {_tensor_name(tensor): exact(value) for tensor, value in feeds.items()}
+        number = self._sessions.setdefault(id(session), len(self._sessions))
+        seen = Seen(number, tuple(names), (), given, closure=self._handle_closure, partial=True)
+        self.calls.append(seen)
+        try:
+            seen.results = list(original(session, handle, feeds, fetches))
+        except BaseException:
+            seen.failed = self.unfinished = True
+            raise
+        for name, value in zip(names, seen.results, strict=True):
+            if name.rpartition(":")[0] not in self._blurred:
+                seen.values[name] = exact(value)
+        return seen.results
 
     def _plan(self, fetches: list[str], targets: list[str], feeds: set[str]) -> tuple[set[str], list[str], list[Any]]:
         key = (tuple(fetches), tuple(targets), frozenset(feeds))

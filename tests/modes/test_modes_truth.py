@@ -93,6 +93,14 @@ def test_values_over_the_budget_are_told():
     assert "budget" in replay.reason or "not kept" in replay.reason
 
 
+def test_replay_that_does_not_fit_is_told_beforehand(monkeypatch):
+    recording = record(two_fetches())
+    monkeypatch.setattr("cachelab.modes.memory.available", lambda: 10_000)
+    replay = modes.replay(recording, "feed")
+    assert not replay.applicable
+    assert "10.0 kB are free. Your session is unchanged." in replay.reason
+
+
 def test_result_known_by_its_digest_only_is_compared_by_it():
     recording = record(two_fetches())
     lost = recording.material.calls[-1].results[-1]

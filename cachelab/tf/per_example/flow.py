@@ -98,12 +98,27 @@ class CoupledError(NotApplicableError):
 
     def __init__(self, op: tf.Operation, how: str) -> None:
         super().__init__(
-            _("Op `{op}` ({type}) couples the examples: {how}. Entry i of the result then depends on other examples, and so does "
-              "its gradient.").format(op=op.name, type=op.type, how=how),
-            _("Take it out of the loss (for batch normalisation: use stored statistics), or ask for `method=\"jacobian\"`, "
-              "which gives the gradient of each entry through the coupling."),
-        )  # fmt: skip
+            _(
+                "Op `{op}` ({type}) couples the examples: {how}. Entry i of the result then depends on other examples, "
+                "and so does its gradient."
+            ).format(op=op.name, type=op.type, how=how),
+            _(
+                "Take it out of the loss (for batch normalisation: use stored statistics), or, for per-example "
+                'gradients, ask for `method="jacobian"`, which gives the gradient of each entry through the coupling.'
+            ),
+        )
         self.op = op.name
+
+
+def not_proven(flow: Flow, todo: str) -> NotApplicableError:
+    """Return the error that names the first op that no rule knows."""
+    name, op_type = next(iter(flow.unproven.items()))
+    return NotApplicableError(
+        _("No layout rule knows op `{op}` ({type}), so that it is not proven that it keeps the examples apart.").format(
+            op=name, type=op_type
+        ),
+        todo,
+    )
 
 
 class Flow:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.extents import divide, mentions_examples, product
 from cachelab.tf.per_example.flow import FIXED, SIZE, Layout, M, layout_rule
 from cachelab.tf.per_example.layout_tools import creates
-
-import tensorflow as tf
 
 if TYPE_CHECKING:
     from cachelab.tf.per_example.flow import Flow, State
@@ -281,20 +281,14 @@ def _gather(flow: Flow, op: tf.Operation) -> list[State] | None:
         return None
     axis = axis % rank if rank is not None else axis
     if one is None:
-        if other is None or (batch_dims and other.axis < batch_dims):
-            return None
-        return [other.moved(other.axis - batch_dims + axis)]
-    if other is not None:
-        if other.axis == one.axis and one.axis < batch_dims and (one.before, one.after) == (other.before, other.after):
-            return [one.moved(one.axis)]
-        if one.axis == axis:
-            raise flow.couples(op, _("it looks entries up among all examples"))
-        return None
+        fits = other is not None and not (batch_dims and other.axis < batch_dims)
+        return [other.moved(other.axis - batch_dims + axis)] if fits else None
+    if other is None and one.axis >= batch_dims and one.axis != axis:
+        return [one.moved(one.axis if one.axis < axis else one.axis + index_rank - batch_dims - 1)]
+    own = other is not None and one.axis < batch_dims and other == one
     if one.axis == axis:
         raise flow.couples(op, _("it looks entries up among all examples"))
-    if one.axis < batch_dims:
-        return None
-    return [one.moved(one.axis if one.axis < axis else one.axis + index_rank - batch_dims - 1)]
+    return [one.moved(one.axis)] if own else None
 
 
 @layout_rule("GatherNd")

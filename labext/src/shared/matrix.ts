@@ -175,8 +175,9 @@ export class MatrixPanel implements Panel {
       const status = execution.status(entry);
       const seconds = execution.seconds(entry);
       found = { total: 0, redundant: 0, status: group.row >= 0 ? status[group.row] : 0, counts: mix(group, status, this.app.graph().bookkeeping) };
+      const { bookkeeping } = this.app.graph();
       for (const row of group.rows) {
-        if (!executed(status[row])) continue;
+        if (!executed(status[row]) || (bookkeeping[row] && group.kind !== "op")) continue;
         found.total += seconds(row);
         if (status[row] === RECOMPUTED) found.redundant += seconds(row);
       }
