@@ -119,7 +119,7 @@ class Verdicts:
                     for entry, other_call in self._history.last(call, number)
                     if entry.variant is other and other_call == earlier
                 )
-                moved.update(slot for part in slots for slot in part)
+                moved.update(slot for part in slots for slot, _known in part)
             groups.append((other.id, id(outcome), index - earlier, slots))
         named = tuple(
             (slot, *self._reasons.writer(call, version), _state(version.value))
@@ -174,7 +174,7 @@ class Verdicts:
                 letter, back, _causes = verdicts[row]
                 if letter == "r" and back is not None:
                     self.witnessed.append((row, index, index - back))
-                elif letter == "c" and row not in call.variant.plan.flat.effects:
+                elif letter == "c" and not self._has_effect(call, row):
                     last = _latest(self._history.last(call, number), row)
                     if last is not None:
                         self.apart.append((row, index, last[1]))
@@ -208,7 +208,7 @@ class Verdicts:
         if row not in outcome.ran:
             letter = outcome.fates.get(row, ("x", -1))[0]
             return letter, None, ()
-        if row in call.variant.plan.flat.effects:
+        if self._has_effect(call, row):
             cause = CauseRow(why.effect_kind(call, row), self._effect_source(call, row), 0, why.effect_text(call, row))
             return "c", None, (self.cause(cause),)
         earlier = call.repeats
@@ -232,6 +232,16 @@ class Verdicts:
         if call.call.shared and all(self.causes[cause].kind == "overlap" for cause in listed):
             return "x", None, listed
         return "c", None, listed
+
+    @staticmethod
+    def _has_effect(call: Judged, row: int) -> bool:
+        """Tell whether an op has an effect; a conditional has one only if the branch that was taken has."""
+        flat, outcome = call.variant.plan.flat, call.outcome
+        if row not in flat.effects:
+            return False
+        if row not in flat.branches or not outcome.complete:
+            return True
+        return any(member in outcome.ran and member in flat.effects for member in flat.members[row])
 
     @staticmethod
     def _effect_source(call: Judged, row: int) -> str:
