@@ -37,7 +37,7 @@ COUPLED = {
     "Sub": lambda x: tf.reduce_sum(rows(x @ W)[:, None] - rows(x @ W)[None], 1),
     "GatherV2": lambda x: rows(tf.gather(x @ W, tf.argmax(x, 1))),
     "L2Loss": lambda x: rows(x @ W) + tf.nn.l2_loss(x @ W),
-    "Einsum": lambda x: rows(tf.einsum("bi,bj->ij", x, x @ W) @ tf.zeros([4, 2], tf.float64)) * rows(x)[:3],
+    "Einsum": lambda x: rows(x @ tf.einsum("bi,bj->ij", x, x @ W)),
 }
 
 

@@ -90,6 +90,8 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
         return _uniform(
             problem, task, "jacobian", _("As asked for: the gradient of each entry of the loss, one by one.")
         )
+    if method == "auto" and problem.batch == 1:
+        return _uniform(problem, task, "jacobian", _("There is one example only: the plain gradient is its gradient."))
     if problem.coupled is not None:
         raise problem.coupled
     unproven = tuple(problem.flow.unproven.items())
