@@ -1,0 +1,181 @@
+"""Why an op could not be reused: the sources that differ from its latest earlier execution, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from cachelab.i18n import translate as _
+from cachelab.model import CauseRow
+
+if TYPE_CHECKING:
+    from cachelab.explain.history import Entry, History, Judged, Version
+
+RANK: Final = {kind: rank for rank, kind in enumerate(
+    ("graph", "new_session", "feed", "variable", "random", "iterator", "opaque", "file", "overlap", "race", "effect")
+)}  # fmt: skip
+
+MOST = 6
+"""Causes listed for one op; more are counted in the last one's text."""
+
+MEMO = 4096
+"""Classes of earlier calls whose versions are remembered."""
+
+UNIQUE_STATES = frozenset({"race", "unique"})
+
+
+class Reasons:
+    """Builds causes for the classes of judged calls; calls are given relative (so many calls back)."""
+
+    def __init__(self, history: History, judged: list[Judged | None]) -> None:
+        self._history = history
+        self._judged = judged
+        self._versions: dict[tuple[int, tuple[int, int], int], frozenset[int]] = {}
+
+    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[bool, ...]:
+        """Return for each slot of class ``number`` whether that class of call ``other`` did not have its version.
+
+        The version alone, somewhere in the other call, is not enough: a variable written in the middle of it had
+        two, and an op saw one of these.
+        """
+        known = self._known(entry, other)
+        return tuple(call.vector[slot] not in known for slot in call.variant.classes[number])
+
+    def _known(self, entry: Entry, other: int) -> frozenset[int]:
+        """Return the versions that the sources of a class had in call ``other``."""
+        memo = (other, entry.variant.id, entry.number)
+        known = self._versions.get(memo)
+        if known is None:
+            if len(self._versions) > MEMO:
+                self._versions.clear()
+            vector = self._history.vector(other)
+            known = self._versions[memo] = frozenset(vector[slot] for slot in entry.variant.classes[entry.number])
+        return known
+
+    def source_name(self, call: Judged, slot: int) -> str:
+        """Return the name of a source as users know it: a tensor, a variable or an op."""
+        flat = call.variant.plan.flat
+        kind, of, _after = call.variant.slots[slot]
+        if kind == "feed":
+            assert not isinstance(of, int)
+            return flat.tensor_name(of)
+        assert isinstance(of, int)
+        return flat.name[of] if kind in {"draw", "outside"} else flat.cells[of].name
+
+    def differing(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[CauseRow, ...]:
+        """Return why class ``number`` of a call differs from that of call ``other``, root cause first."""
+        changed = self.changed(call, number, entry, other)
+        slots = [slot for slot, new in zip(call.variant.classes[number], changed, strict=True) if new]
+        if not slots:
+            return (self._same_sources(call, other),)
+        maybe = call.variant.maybe[number]
+        causes = [self._cause(call, slot, other, may=slot in maybe) for slot in slots]
+        causes.sort(key=lambda cause: RANK.get(cause.kind, len(RANK)))
+        if len(causes) > MOST:
+            more = len(causes) - MOST
+            last = causes[MOST - 1]
+            text = _("{text} (and {more} more)").format(text=last.text, more=more)
+            causes[MOST - 1 :] = [CauseRow(last.kind, last.source, last.back, text, last.may)]
+        return tuple(causes)
+
+    def writer(self, call: Judged, version: Version) -> tuple[int | None, int | None, int | None]:
+        """Return what names the write behind a version: calls back, row of the op, plan of the writing call."""
+        if version.call is None:
+            return None, version.row, None
+        writer = self._judged[version.call]
+        plan = None if writer is None else writer.variant.plan.id
+        return call.call.index - version.call, version.row, plan
+
+    def _same_sources(self, call: Judged, other: int) -> CauseRow:
+        earlier = self._judged[other]
+        back = call.call.index - other
+        if earlier is not None and earlier.call.config != call.call.config:
+            text = _("the session has other device or optimiser settings than that of call {call}")
+            return CauseRow("new_session", "", back, text)
+        return CauseRow("graph", "", back, _("it came from other sources in call {call}"))
+
+    def _cause(self, call: Judged, slot: int, other: int, *, may: bool) -> CauseRow:
+        version = self._history.versions[call.vector[slot]]
+        kind, name = version.source[0], self.source_name(call, slot)
+        back = None if version.call is None else call.call.index - version.call
+        if kind == "feed":
+            return CauseRow("feed", name, 0, _("`{name}` was fed new content").format(name=name), may)
+        if call.variant.slots[slot].kind in {"draw", "outside"}:
+            return CauseRow(kind, name, 0, drawn(kind).format(name=name), may)
+        state = version.value[0] if isinstance(version.value, tuple) else None
+        if state in UNIQUE_STATES:
+            return self._unordered(call, slot, name, str(state), may=may)
+        if state == "overlap":
+            text = _("call {call} overlapped this one and may have written `{name}`").replace("{name}", name)
+            return CauseRow("overlap", name, back, text, may)
+        if state == "shared":
+            text = _("another client of the server may have written `{name}`").format(name=name)
+            return CauseRow("overlap", name, None, text, may=True)
+        if self._elsewhere(version, other):
+            text = _("`{name}` of this session is not the one of the session of call {call}").replace("{name}", name)
+            return CauseRow("new_session", name, call.call.index - other, text, may)
+        return self._written(version, name, back, may=may)
+
+    def _elsewhere(self, version: Version, other: int) -> bool:
+        """Tell whether call ``other`` saw the variable of that name in another session."""
+        kind, place, identity = version.source
+        sources = [self._history.versions[number].source for number in self._history.vector(other)]
+        there = {source[1] for source in sources if source[0] == kind and source[2] == identity}
+        return bool(there) and place not in there
+
+    def _unordered(self, call: Judged, slot: int, name: str, state: str, *, may: bool) -> CauseRow:
+        if state == "race":
+            text = _("nothing orders this read of `{name}` and a write of it in the same call").format(name=name)
+            return CauseRow("race", name, 0, text, may)
+        kind = call.variant.plan.flat.cells[int(call.variant.slots[slot].of)].kind  # type: ignore[arg-type]
+        return CauseRow(kind, name, 0, _("a loop of this call reads and writes `{name}`").format(name=name), may)
+
+    def _written(self, version: Version, name: str, back: int | None, *, may: bool) -> CauseRow:
+        kind = str(version.source[0])
+        writer = None if version.call is None else self._judged[version.call]
+        if writer is None or version.row is None:
+            return CauseRow(kind, name, back, _("`{name}` has another value").format(name=name), may)
+        op = label(writer, version.row)
+        certain = writer.outcome.complete and not writer.call.failed
+        if back == 0:
+            text = _("`{op}` wrote `{name}` earlier in this call")
+        elif certain:
+            text = _("`{op}` wrote `{name}` in call {call}")
+        else:
+            text = _("`{op}` may have written `{name}` in call {call}")
+        text = text.replace("{op}", op).replace("{name}", name)
+        return CauseRow(kind, name, back, text, may or not certain)
+
+
+def drawn(kind: str) -> str:
+    """Return the sentence for an op whose value is new with every execution."""
+    return {
+        "random": _("`{name}` draws new numbers in each call"),
+        "iterator": _("`{name}` takes the next element in each call"),
+        "file": _("`{name}` reads a file, which may have changed"),
+        "effect": _("`{name}` changes what it reads"),
+    }.get(kind, _("`{name}` runs code that CacheLab can't look into"))
+
+
+def label(call: Judged, row: int) -> str:
+    """Return the name under which users know a write: the only target op of the call, or the writing op."""
+    plan = call.variant.plan
+    targets = plan.signature.targets
+    return plan.flat.name[targets[0] if len(targets) == 1 else row]
+
+
+def effect_text(call: Judged, row: int) -> str:
+    """Return why an op with an effect has to run in every call."""
+    flat = call.variant.plan.flat
+    name = flat.name[row]
+    if row in flat.draws:
+        return drawn(flat.draws[row]).format(name=name)
+    written = [flat.cells[cell].name for cell in flat.writes.get(row, ())]
+    if written:
+        return _("writes {names}: has to happen in each call").format(names=", ".join(f"`{w}`" for w in written))
+    return _("`{name}` has an effect that has to happen in each call").format(name=name)
+
+
+def effect_kind(call: Judged, row: int) -> str:
+    """Return the kind of cause of an op with an effect."""
+    kind = call.variant.plan.flat.draws.get(row, "effect")
+    return kind if kind in RANK else "effect"

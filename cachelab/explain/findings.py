@@ -1,0 +1,269 @@
+"""Things worth knowing that are no verdict on one op: races, ops built twice, graphs that grow, and more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cachelab.i18n import translate as _
+from cachelab.model import BOOKKEEPING, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from cachelab.explain.history import History, Judged
+    from cachelab.explain.log import LoggedCall, Outcome
+    from cachelab.explain.plan import Plan
+    from cachelab.explain.verdicts import Verdicts
+
+MOST = 20
+"""Findings of one kind that are listed one by one."""
+
+
+def findings(
+    parts: Any, judged: Sequence[Judged | None], history: History, faults: Sequence[str], verdicts: Verdicts
+) -> list[Finding]:
+    """Return all findings on a log, in the order of kinds."""
+    found: list[Finding] = []
+    plans = _first_calls(parts.calls)
+    for group in (
+        _contradictions(parts.calls, verdicts),
+        _races(plans),
+        _overlaps(judged, history),
+        _built_twice(plans, parts),
+        _grown(parts),
+        _streams(parts.calls),
+        _through_python(parts.events),
+        _unneeded(plans),
+        _handles(parts),
+        _missing(parts.calls, faults),
+        _not_replayable(parts),
+    ):
+        listed = list(group)
+        found.extend(listed[:MOST])
+        if len(listed) > MOST:
+            more = _("... and {count} more of this kind.").format(count=len(listed) - MOST)
+            found.append(Finding(listed[0].kind, (), None, more))
+    return found
+
+
+def _first_calls(calls: Iterable[LoggedCall]) -> list[tuple[Plan, LoggedCall]]:
+    """Return each plan with the first call that has it."""
+    found: dict[int, tuple[Plan, LoggedCall]] = {}
+    for call in calls:
+        if call.plan is not None:
+            found.setdefault(call.plan.id, (call.plan, call))
+    return list(found.values())
+
+
+def _contradictions(calls: Sequence[LoggedCall], verdicts: Verdicts) -> Iterator[Finding]:
+    """Check verdicts by value, where values were kept."""
+    for row, index, witness in verdicts.witnessed:
+        call, earlier = calls[index], calls[witness]
+        one, other = call.values.get(row), earlier.values.get(row)
+        # Optimised for another fetch or feed set, a kernel may round differently.
+        comparable = call.plan is earlier.plan or not (call.optimized or earlier.optimized)
+        if one and other and one != other and comparable and call.plan is not None:
+            name = call.plan.flat.name[row]
+            text = _(
+                "`{name}` was judged recomputed in call {call}, but its value differs from that of call {other}. "
+                "Its kernel is not deterministic, or this is a defect of CacheLab: please export and report it."
+            ).format(name=name, call=index, other=witness)
+            yield Finding("contradiction", (name,), index, text)
+    same: dict[tuple[int, int], list[str]] = {}
+    for row, index, last in verdicts.apart:
+        call, earlier = calls[index], calls[last]
+        if call.plan is None or call.plan.flat.type[row] in BOOKKEEPING or not call.values.get(row):
+            continue
+        if call.values[row] == earlier.values.get(row):
+            same.setdefault((index, last), []).append(call.plan.flat.name[row])
+    for (index, last), names in same.items():
+        text = _(
+            "{names} gave the same value in call {call} as in call {other}, though their sources differ: equal by "
+            "coincidence, which no cache may rely on."
+        ).format(names=_listed(names), call=index, other=last)
+        yield Finding("same_by_coincidence", tuple(names), index, text)
+
+
+def _races(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
+    seen: set[tuple[int, int, int]] = set()
+    for plan, call in plans:
+        flat = plan.flat
+        for race in plan.races():
+            if (flat.id, race.reader, race.writer) in seen:
+                continue
+            seen.add((flat.id, race.reader, race.writer))
+            text = _(
+                "`{reader}` reads `{cell}` and `{writer}` writes it in the same call, and nothing orders the two: "
+                "the value may be from before or after. Order them with tf.control_dependencies."
+            ).format(reader=flat.name[race.reader], cell=flat.cells[race.cell].name, writer=flat.name[race.writer])
+            yield Finding("race", (flat.name[race.reader], flat.name[race.writer]), call.index, text)
+
+
+def _overlaps(judged: Sequence[Judged | None], history: History) -> Iterator[Finding]:
+    seen: set[tuple[int, int | None, str]] = set()
+    for call in judged:
+        if call is None:
+            continue
+        for slot, number in zip(call.variant.slots, call.vector, strict=True):
+            version = history.versions[number]
+            if not isinstance(version.value, tuple) or version.value[0] != "overlap" or slot.kind != "cell":
+                continue
+            assert isinstance(slot.of, int)
+            name = call.variant.plan.flat.cells[slot.of].name
+            key = (call.call.index, version.call, name)
+            if key not in seen:
+                seen.add(key)
+                text = _(
+                    "Call {call} read `{name}` while call {other}, which may write it, was under way: "
+                    "what it saw is not known."
+                ).format(call=call.call.index, name=name, other=version.call)
+                yield Finding("overlap", (name,), call.call.index, text)
+
+
+def _built_twice(plans: Iterable[tuple[Plan, LoggedCall]], parts: Any) -> Iterator[Finding]:
+    seen: set[tuple[int, int]] = set()
+    for plan, call in plans:
+        flat = plan.flat
+        groups: dict[int, list[int]] = {}
+        for row, number in parts.graphs[flat.id].twins.numbers(plan.closure).items():
+            if flat.shown[row] and flat.type[row] not in BOOKKEEPING:
+                groups.setdefault(number, []).append(row)
+        constant = plan.variant(None)
+        for rows in groups.values():
+            first, *others = sorted(rows)
+            ran = call.outcome
+            new = [row for row in others if (flat.id, row) not in seen and _counts(ran, row)]
+            if not new or not _counts(ran, first) or not constant.classes[constant.class_of[first]]:
+                continue
+            if any(_between(plan, first, row) for row in new):
+                continue
+            seen.update((flat.id, row) for row in new)
+            names = [flat.name[row] for row in (first, *new)]
+            text = _(
+                "{names} compute the same from the same inputs: built twice. With graph optimisation on they are "
+                "merged within one run, never across runs."
+            ).format(names=_listed(names))
+            yield Finding("built_twice", tuple(names), call.index, text)
+
+
+def _counts(outcome: Outcome | None, row: int) -> bool:
+    """Tell whether an op ran or was merged: one that was optimised away cost nothing twice."""
+    return outcome is None or row in outcome.ran or outcome.fates.get(row, ("",))[0] == "m"
+
+
+def _between(plan: Plan, first: int, other: int) -> bool:
+    """Tell whether two equal ops may see different versions of a variable."""
+    variant = plan.variant(None)
+    return variant.class_of[first] != variant.class_of[other]
+
+
+def _grown(parts: Any) -> Iterator[Finding]:
+    for graph in parts.graphs.values():
+        for call, before, after, name, line in graph.growth(parts.lines):
+            where = _(" (first: `{name}`, {line})").format(name=name, line=line) if line else ""
+            text = _(
+                "Before call {call} the graph grew from version {before} to {after}{where}. Each growth makes the "
+                "session take in the graph again, about 20 ms; build the graph once, before the loop."
+            ).format(call=call, before=before, after=after, where=where)
+            yield Finding("graph_grew", (name,) if name else (), call, text)
+
+
+def _streams(calls: Iterable[LoggedCall]) -> Iterator[Finding]:
+    counts: dict[tuple[int, int, int], list[int]] = {}
+    plans: dict[int, Plan] = {}
+    for call in calls:
+        if call.plan is None or call.outcome is None:
+            continue
+        plans[call.graph] = call.plan
+        for row in call.plan.effects & call.outcome.ran:
+            if call.plan.flat.draws.get(row) == "random" and row in call.plan.flat.seeded:
+                counts.setdefault((call.graph, call.session, row), []).append(call.index)
+    for (graph, session, row), indices in counts.items():
+        if len(indices) > 1:
+            name = plans[graph].flat.name[row]
+            text = _(
+                "`{name}` has a fixed seed and ran in {count} calls of session {session}: its state lives in the "
+                "session and every execution advances it. Leaving out one execution shifts all later values."
+            ).format(name=name, count=len(indices), session=session)
+            yield Finding("stream_shift", (name,), indices[1], text)
+
+
+def _through_python(events: Iterable[Any]) -> Iterator[Finding]:
+    seen: set[tuple[str, str]] = set()
+    for event in events:
+        for tensor, (call, fetched) in event.linked.items():
+            if (tensor, fetched) in seen:
+                continue
+            seen.add((tensor, fetched))
+            text = _(
+                "The value fed to `{tensor}` in call {call} is what call {other} fetched as `{fetched}`: it travelled "
+                "through Python. Fetch both in one run, or keep it in a variable."
+            ).format(tensor=tensor, call=event.index, other=call, fetched=fetched)
+            yield Finding("value_through_python", (tensor, fetched), event.index, text)
+
+
+def _unneeded(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
+    seen: set[tuple[int, tuple[str, ...]]] = set()
+    for plan, call in plans:
+        unneeded = sorted(plan.signature.feeds - plan.closure.fed_reached)
+        names = tuple(plan.flat.tensor_name(ref) for ref in unneeded)
+        if names and (plan.flat.id, names) not in seen:
+            seen.add((plan.flat.id, names))
+            text = _("Call {call} feeds {names}, which none of its fetches needs.").format(
+                call=call.index, names=_listed(names)
+            )
+            yield Finding("unneeded_feed", names, call.index, text)
+
+
+def _handles(parts: Any) -> Iterator[Finding]:
+    open_handles: dict[int, tuple[int, int]] = {}
+    for event in parts.events:
+        handle = event.handle
+        if handle is None or not handle.unfinished:
+            continue
+        first, held = open_handles.get(handle.number, (event.index, 0))
+        open_handles[handle.number] = (first, held + event.held)
+    if not open_handles:
+        return
+    total = sum(held for _, held in open_handles.values())
+    first = min(first for first, _ in open_handles.values())
+    text = _(
+        "{count} partial run(s) were never finished: {size:,} bytes fed or fetched, and all that they computed, stay "
+        "in memory until the session closes. Fetch everything that was declared."
+    ).format(count=len(open_handles), size=total)
+    yield Finding("unfinished_handle", (), first, text)
+
+
+def _missing(calls: Iterable[LoggedCall], faults: Sequence[str]) -> Iterator[Finding]:
+    for fault in dict.fromkeys(faults):
+        text = _("CacheLab could not observe something: {fault}. Your calls were not affected.").format(fault=fault)
+        yield Finding("trace_missing", (), None, text)
+    hidden = [call.index for call in calls if call.opaque]
+    if hidden:
+        text = _(
+            "Call {call} runs something that was set up before the recording, so its ops are hidden ({count} call(s) "
+            "of that kind). It may have written any variable."
+        ).format(call=hidden[0], count=len(hidden))
+        yield Finding("trace_missing", (), hidden[0], text)
+    missing = [call.index for call in calls if call.trace == "missing" and call.failed is None]
+    if missing:
+        text = _("TensorFlow gave no trace for call {call} ({count} call(s) of that kind).").format(
+            call=missing[0], count=len(missing)
+        )
+        yield Finding("trace_missing", (), missing[0], text)
+
+
+def _not_replayable(parts: Any) -> Iterator[Finding]:
+    reasons: dict[str, list[int]] = {}
+    for index, reason in parts.unreadable:
+        reasons.setdefault(reason, []).append(index)
+    for reason, indices in reasons.items():
+        text = _("Call {call} can't be replayed: {reason} ({count} call(s) of that kind).").format(
+            call=indices[0], reason=reason, count=len(indices)
+        )
+        yield Finding("not_replayable", (), indices[0], text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:6])
+    return shown if len(names) <= 6 else _("{names} and {more} more").format(names=shown, more=len(names) - 6)  # noqa: PLR2004

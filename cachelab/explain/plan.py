@@ -1,0 +1,291 @@
+"""What a call reads and writes, and in which order: computed once per signature, for every call of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cachelab.explain.closure import Closure, Signature, closure
+from cachelab.explain.guards import Guards, exclusive, guards
+from cachelab.explain.variant import MERGES, SWITCHES, Variant
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from cachelab.explain.flat import FlatGraph, Ref
+
+LAST = -2
+"""Stands for the end of a call, as the reader of what is fetched."""
+
+
+class Race(NamedTuple):
+    """A read and a possible write of one cell that no edge of the call's graph orders."""
+
+    cell: int
+    reader: int
+    writer: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a read sees of a cell.
+
+    ``after``: the rows of the last writes before it, none if it sees what the call began with. ``unique``: no
+    other execution is known to see the same, because of ``race`` with a write or a write in the same loop.
+    """
+
+    after: tuple[int, ...] = ()
+    unique: bool = False
+    race: int | None = None
+
+
+@dataclass
+class Plan:
+    """The closure of one signature with the orders of its reads and writes.
+
+    ``writers``: cell -> rows that may write it. ``dead``: rows whose output is dead if a branch is not taken; a
+    control edge from one of these carries the branch. ``conditional``: what runs depends on values. ``memo``: what
+    was derived from the plan, such as outcomes, which calls must share for a loop of them to stay small.
+    """
+
+    id: int
+    flat: FlatGraph
+    signature: Signature
+    closure: Closure
+    writers: dict[int, tuple[int, ...]]
+    local_writers: dict[int, tuple[int, ...]]
+    dead: frozenset[int]
+    conditional: bool
+    _bit: dict[int, int]
+    _before: dict[int, int]
+    _variants: dict[frozenset[int] | None, Variant] = field(default_factory=dict)
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def effects(self) -> frozenset[int]:
+        """Rows whose effect has to happen in every call."""
+        return frozenset(row for row in self.closure.order if row in self.flat.effects)
+
+    @cached_property
+    def shown(self) -> tuple[int, ...]:
+        """Rows that users see, in the order of the graph."""
+        rows = {row for row in self.closure.order if self.flat.shown[row]}
+        rows.update(ref[0] for ref in self.closure.fed_reached)
+        return tuple(sorted(rows))
+
+    @cached_property
+    def fed_only(self) -> frozenset[int]:
+        """Rows of fed tensors that the call doesn't need otherwise: their op can't run."""
+        return frozenset(ref[0] for ref in self.closure.fed_reached if ref[0] not in self.closure.data)
+
+    @cached_property
+    def cells_read(self) -> frozenset[int]:
+        """Cells that outlive the call and that some op of it reads."""
+        flat = self.flat
+        found = {cell for row in self.closure.order for cell in flat.reads.get(row, ())}
+        for row, refs in self.closure.data.items():
+            for ref in refs:
+                found.update(flat.aliases.get(ref[0], ()))
+            found.update(flat.aliases.get(row, ()))
+        return frozenset(cell for cell in found if not flat.cells[cell].local)
+
+    @cached_property
+    def loops(self) -> frozenset[int]:
+        """Rows that may run several times in a call."""
+        return frozenset(row for row in self.closure.order if self.flat.frame.get(row))
+
+    @cached_property
+    def guards(self) -> dict[int, Guards]:
+        """Row -> the branches under which alone it runs."""
+        return guards(self.flat, self.closure) if self.conditional else {}
+
+    def variant(self, ran: frozenset[int] | None) -> Variant:
+        """Return the classes of equal sources for a known set of executed rows (``None``: not known).
+
+        The set matters only where there are branches: an untaken branch contributes no sources.
+        """
+        key = ran if self.conditional else None
+        found = self._variants.get(key)
+        if found is None:
+            found = self._variants[key] = Variant(len(self._variants), self, key)
+        return found
+
+    def state(self, row: int, cell: int, ran: frozenset[int] | None) -> State:
+        """Return what the op in ``row`` sees of ``cell`` when it runs (``LAST``: what the end of the call sees)."""
+        writers = self.written(cell, ran)
+        if row == LAST or not writers:
+            return State(self._maximal(writers))
+        own, before = self._bit.get(row, 0), self._before.get(row, 0)
+        preceding = []
+        for writer in writers:
+            if writer == row:
+                continue
+            is_before = bool(before & self._bit[writer])
+            is_after = bool(self._before[writer] & own)
+            if (is_before and is_after) or self._same_loop(row, writer):
+                return State(unique=True)
+            if self._exclusive(row, writer):
+                continue
+            if is_before:
+                preceding.append(writer)
+            elif not is_after:
+                return State(unique=True, race=writer)
+        return State(self._maximal(preceding))
+
+    def written(self, cell: int, ran: frozenset[int] | None) -> tuple[int, ...]:
+        """Return the rows that wrote ``cell``, or may have where what ran is not known."""
+        rows = self.writers.get(cell, ())
+        return rows if ran is None or not self.conditional else tuple(row for row in rows if row in ran)
+
+    def races(self) -> Iterable[Race]:
+        """Yield every read with a write that no edge orders, and pairs of unordered writes that are both last.
+
+        A pass-through op of a ref variable counts only where something else sees its buffer at the same moment;
+        what its consumers see is judged at the consumers.
+        """
+        flat = self.flat
+        for row in self.closure.order:
+            cells = set(flat.reads.get(row, ()))
+            if not flat.aliases.get(row):
+                for ref in self.closure.data[row]:
+                    cells.update(flat.aliases.get(ref[0], ()))
+            if row in flat.writes:
+                cells -= set(flat.writes[row])
+            for cell in cells & self.writers.keys():
+                race = self.state(row, cell, None).race
+                if race is not None:
+                    yield Race(cell, row, race)
+                elif not flat.aliases.get(row):
+                    found = (self.replaced(row, ref, cell, None) for ref in self.closure.data[row])
+                    yield from (one for one in found if one is not None)
+        for ref in self.signature.fetches:  # what is fetched is copied out at the end of the call
+            for cell in flat.aliases.get(ref[0], ()):
+                for writer in self.writers.get(cell, ()):
+                    if writer != ref[0] and not self._before.get(ref[0], 0) & self._bit[writer]:
+                        yield Race(cell, ref[0], writer)
+
+    def replaced(self, row: int, ref: Ref, cell: int, ran: frozenset[int] | None) -> Race | None:
+        """Return a write that may give ``cell`` another buffer between the moment ``ref`` took it and ``row`` uses it.
+
+        An op such as ``Identity`` takes the buffer of a ref variable when it runs. A write in place is seen by all
+        that use the buffer later; one that replaces it, as ref ``Assign`` without ``validate_shape`` may, is not.
+        """
+        flat = self.flat
+        writers = [writer for writer in self.written(cell, ran) if writer in flat.replaces and writer != row]
+        if not writers:
+            return None
+        pending, seen = [ref[0]], set()
+        while pending:
+            taker = pending.pop()
+            if taker in seen or taker not in flat.takes or cell not in flat.aliases.get(taker, ()):
+                continue
+            seen.add(taker)
+            for writer in writers:
+                bit = self._bit[writer]
+                ordered = bool(self._before[taker] & bit) or bool(self._before[writer] & self._bit[taker])
+                if not ordered or bool(self._before[taker] & bit) != bool(self._before[row] & bit):
+                    return Race(cell, taker, writer)
+            pending.extend(other[0] for other in self.closure.data.get(taker, ()))
+        return None
+
+    def _exclusive(self, row: int, other: int) -> bool:
+        """Tell whether two rows lie in different branches of one condition."""
+        mine = self.guards.get(row)
+        return mine is not None and exclusive(mine, self.guards.get(other, {}))
+
+    def _same_loop(self, row: int, other: int) -> bool:
+        frames, others = self.flat.frame.get(row, ()), self.flat.frame.get(other, ())
+        return bool(frames and others and frames[0] == others[0])
+
+    def _maximal(self, writers: Iterable[int]) -> tuple[int, ...]:
+        """Return the writes that no other of ``writers`` surely follows."""
+        rows = tuple(writers)
+        last = [r for r in rows if not any(self._before[other] & self._bit[r] for other in rows if other != r)]
+        return tuple(sorted(last))
+
+
+def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
+    """Analyse one signature: its closure, its writes, and what surely comes before what."""
+    closed = closure(flat, signature)
+    writers: dict[int, list[int]] = {}
+    local: dict[int, list[int]] = {}
+    for row in closed.order:
+        for cell in flat.writes.get(row, ()):
+            (local if flat.cells[cell].local else writers).setdefault(cell, []).append(row)
+    _share_unknown(flat, closed, writers)
+    bit: dict[int, int] = {}
+    for row in closed.order:
+        cells = set(flat.writes.get(row, ())) | set(flat.reads.get(row, ())) | set(flat.aliases.get(row, ()))
+        for ref in closed.data[row]:
+            cells.update(flat.aliases.get(ref[0], ()))
+        if cells & writers.keys():
+            bit[row] = 1 << len(bit)
+    conditional = any(
+        flat.type[row] in SWITCHES or flat.type[row] in MERGES or row in flat.branches or row in flat.frame
+        for row in closed.order
+    )
+    return Plan(
+        id=number,
+        flat=flat,
+        signature=signature,
+        closure=closed,
+        writers={cell: tuple(rows) for cell, rows in writers.items()},
+        local_writers={cell: tuple(rows) for cell, rows in local.items()},
+        dead=_maybe_dead(flat, closed) if conditional else frozenset(),
+        conditional=conditional,
+        _bit=bit,
+        _before=_before(closed, bit) if bit else {},
+    )
+
+
+def _share_unknown(flat: FlatGraph, closed: Closure, writers: dict[int, list[int]]) -> None:
+    """Count a write through an unknown handle as a write of every cell of the call, and the other way round."""
+    unknown = {row for cell, rows in writers.items() if flat.cells[cell].kind == "opaque" for row in rows}
+    used = {cell for row in closed.order for table in (flat.reads, flat.writes, flat.aliases)
+            for cell in table.get(row, ()) if not flat.cells[cell].local}  # fmt: skip
+    opaque = {cell for cell in used if flat.cells[cell].kind == "opaque"}
+    if not opaque:
+        return
+    everything = {row for rows in writers.values() for row in rows}
+    for cell in used:
+        rows = everything if cell in opaque else unknown.union(writers.get(cell, ()))
+        if rows:
+            writers[cell] = sorted(rows)
+
+
+def _before(closed: Closure, bit: dict[int, int]) -> dict[int, int]:
+    """Return row -> events done before it. Rows of a cycle come before each other (in other iterations)."""
+    before: dict[int, int] = {}
+    in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
+    done: set[int] = set()
+    for row in closed.order:
+        if row in done:
+            continue
+        rows = in_cycle.get(row, (row,))
+        mask = 0
+        for member in rows:
+            for other in closed.waits[member]:
+                mask |= before.get(other, 0) | bit.get(other, 0)
+        if len(rows) > 1:
+            for member in rows:
+                mask |= bit.get(member, 0)
+        for member in rows:
+            before[member] = mask
+        done.update(rows)
+    return before
+
+
+def _maybe_dead(flat: FlatGraph, closed: Closure) -> frozenset[int]:
+    """Return the rows downstream of a switch and not yet merged: dead when their branch is not taken."""
+    dead: set[int] = set()
+    changed = True
+    while changed:
+        changed = False
+        for row in closed.order:
+            if row in dead or flat.type[row] in MERGES:
+                continue
+            if flat.type[row] in SWITCHES or any(other in dead for other in closed.waits[row]):
+                dead.add(row)
+                changed = bool(closed.cycles)
+    return frozenset(dead)

@@ -1,0 +1,189 @@
+"""Classes of ops with the same sources, for one plan and one set of branches taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from cachelab.explain.flat import OUTSIDE, SELECT, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cachelab.explain.plan import Plan
+
+MERGES = frozenset({"Merge", "RefMerge"})
+SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+
+
+class Slot(NamedTuple):
+    """A source as one plan sees it; each call gives it a version.
+
+    ``kind``: ``feed`` (``of``: the tensor), ``cell`` (``of``: the cell; ``after``: rows of the last writes before
+    the read, none if the read sees what the call began with), ``unique`` (a read that agrees with no other; ``of``:
+    the cell, ``after``: the reading row), ``race`` (likewise, because of an unordered write), ``draw`` (``of``: the
+    row that draws), ``outside`` (``of``: the row whose input is unknown).
+    """
+
+    kind: str
+    of: int | Ref
+    after: tuple[int, ...] = ()
+
+
+class Variant:
+    """Source classes of a plan.
+
+    Attributes
+    ----------
+    slots
+        All sources.
+    classes
+        For each class the indices of its slots.
+    members
+        For each class its rows (shown rows only).
+    class_of
+        Row -> class.
+    maybe
+        For each class the slots that come only through a branch that may not have been taken.
+    """
+
+    def __init__(self, number: int, plan: Plan, ran: frozenset[int] | None) -> None:
+        self.id = (plan.id, number)
+        self.plan = plan
+        self.ran = ran
+        self.slots: list[Slot] = []
+        self._slot: dict[Slot, int] = {}
+        masks = self._masks(certain=False)
+        sure = self._masks(certain=True) if plan.conditional and ran is None else masks
+        numbers: dict[int, int] = {}
+        members: list[list[int]] = []
+        optional: list[int] = []
+        self.class_of: dict[int, int] = {}
+        for row in plan.shown:
+            mask = masks.get(row, 0)
+            if row in plan.fed_only:
+                mask = 0
+                for ref in plan.closure.fed_reached:
+                    if ref[0] == row:
+                        mask |= self._bit(Slot("feed", ref))
+            index = numbers.setdefault(mask, len(members))
+            if index == len(members):
+                members.append([])
+                optional.append(0)
+            members[index].append(row)
+            optional[index] |= mask & ~sure.get(row, mask)
+            self.class_of[row] = index
+        self.classes = [bits(mask) for mask in numbers]
+        self.members = [tuple(rows) for rows in members]
+        self.maybe = [frozenset(bits(mask)) for mask in optional]
+
+    def _bit(self, slot: Slot) -> int:
+        index = self._slot.setdefault(slot, len(self.slots))
+        if index == len(self.slots):
+            self.slots.append(slot)
+        return 1 << index
+
+    def _masks(self, *, certain: bool) -> dict[int, int]:
+        """Return row -> bit set of slots that its value depends on; loops are iterated until nothing changes."""
+        closed = self.plan.closure
+        masks: dict[int, int] = {}
+        own: dict[int, dict[int, int]] = {}
+        in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
+        done: set[int] = set()
+        for row in closed.order:
+            if row in done:
+                continue
+            cycle = in_cycle.get(row)
+            if cycle is None:
+                masks[row] = self._mask(row, masks, own, certain=certain)
+                continue
+            changed = True
+            while changed:
+                changed = False
+                for member in cycle:
+                    mask = self._mask(member, masks, own, certain=certain) | masks.get(member, 0)
+                    if mask != masks.get(member):
+                        masks[member] = mask
+                        changed = True
+            done.update(cycle)
+        return masks
+
+    def _mask(self, row: int, masks: dict[int, int], own: dict[int, dict[int, int]], *, certain: bool) -> int:
+        plan, flat = self.plan, self.plan.flat
+        mask = 0
+        for ref in plan.closure.fed.get(row, ()):
+            mask |= self._bit(Slot("feed", ref))
+        for ref in self._data(row, certain=certain):
+            if ref[0] == OUTSIDE:
+                mask |= self._bit(Slot("outside", row))
+                continue
+            inherited = masks.get(ref[0], 0)
+            for cell in flat.aliases.get(ref[0], ()):
+                # The buffer of a ref variable is seen as it is when this op runs, not when its producer ran.
+                inherited &= ~own.get(ref[0], {}).get(cell, 0)
+                if plan.replaced(row, ref, cell, self.ran) is not None:
+                    mask |= self._bit(Slot("race", cell, (row,)))
+                else:
+                    mask |= self._read(row, cell, own)
+            mask |= inherited
+        drawn = row in flat.draws  # new with every execution, whatever the state it drew from was
+        for cell in () if drawn else flat.reads.get(row, ()):
+            if flat.cells[cell].local:
+                for writer in plan.local_writers.get(cell, ()):
+                    mask |= masks.get(writer, 0)
+            else:
+                mask |= self._read(row, cell, own)
+        for cell in flat.aliases.get(row, ()):
+            mask |= self._read(row, cell, own)
+        if drawn:
+            mask |= self._bit(Slot("draw", row))
+        for control in flat.control[row]:
+            if control in plan.dead:
+                mask |= masks.get(control, 0)
+        for ref in flat.outputs.get(row, ()):
+            target = flat.resolve(ref, plan.signature.feeds)
+            mask |= self._bit(Slot("feed", target)) if target in plan.signature.feeds else masks.get(target[0], 0)
+        return mask
+
+    def _data(self, row: int, *, certain: bool) -> Iterable[Ref]:
+        """Return the data inputs that count: of merges and conditionals only those of branches taken."""
+        plan = self.plan
+        flat, feeds, ran = plan.flat, plan.signature.feeds, self.ran
+        data = plan.closure.data[row]
+        if flat.type[row] == SELECT:
+            inputs = [flat.resolve(ref, feeds) for ref in flat.inputs[row]]
+            if certain:
+                inputs = inputs[:1]
+            elif ran is not None:
+                bodies = flat.branches[flat.selects[row]]
+                taken = [bool(body & ran) for body in bodies]
+                if any(taken):
+                    inputs = inputs[:1] + [ref for ref, kept in zip(inputs[1:], taken, strict=True) if kept]
+            return [ref for ref in inputs if ref not in feeds]
+        if flat.type[row] in MERGES:
+            if certain:
+                return [ref for ref in data if flat.type[ref[0]] in {"Enter", "RefEnter"}]
+            if ran is not None:
+                return [ref for ref in data if ref[0] in ran] or data
+        return data
+
+    def _read(self, row: int, cell: int, own: dict[int, dict[int, int]]) -> int:
+        """Return the slot of a read of ``cell`` at ``row``."""
+        known = own.setdefault(row, {}).get(cell)
+        if known is None:
+            state = self.plan.state(row, cell, self.ran)
+            if state.unique:
+                slot = Slot("race" if state.race is not None else "unique", cell, (row,))
+            else:
+                slot = Slot("cell", cell, state.after)
+            known = own[row][cell] = self._bit(slot)
+        return known
+
+
+def bits(mask: int) -> tuple[int, ...]:
+    """Return the positions of the bits set in ``mask``, lowest first."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return tuple(found)

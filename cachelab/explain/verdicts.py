@@ -1,0 +1,237 @@
+"""From judged calls to columns: the status, evidence, witness and causes of every op in every call."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from cachelab.explain import causes as why
+from cachelab.i18n import translate as _
+from cachelab.model import CauseRow, Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cachelab.explain.history import Entry, History, Judged
+    from cachelab.explain.log import Measured
+    from cachelab.explain.plan import Plan
+
+EFFECT_KINDS = frozenset({"random", "iterator", "opaque"})
+
+
+class Estimates:
+    """Mean op seconds, bytes and counts of the traced calls of each plan, for its calls without a trace."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, dict[int, list[float]]] = defaultdict(dict)
+
+    def add(self, plan: Plan, measured: Measured) -> None:
+        """Take in what a trace measured."""
+        sums = self._sums[plan.id]
+        for row, seconds in measured.seconds.items():
+            entry = sums.setdefault(row, [0.0, 0.0, 0.0, 0.0])
+            entry[0] += 1
+            entry[1] += seconds
+            entry[2] += measured.bytes.get(row, 0)
+            entry[3] += measured.count.get(row, 1)
+
+    def of(self, plan: Plan, row: int) -> tuple[float, int, int]:
+        """Return (seconds, bytes, count) of an op as estimated from traced calls; zeros and 1 if there are none."""
+        entry = self._sums[plan.id].get(row)
+        if entry is None:
+            return 0.0, 0, 1
+        return entry[1] / entry[0], round(entry[2] / entry[0]), max(1, round(entry[3] / entry[0]))
+
+
+class Verdicts:
+    """Builds and interns columns; calls with the same pattern of verdicts share one set.
+
+    Parameters
+    ----------
+    history, judged
+        The history and its judgements so far, by call.
+    tables
+        Graph -> row of the flat graph -> row of the table that users see.
+    """
+
+    def __init__(self, history: History, judged: list[Judged | None], tables: Mapping[int, Mapping[int, int]]) -> None:
+        self._tables = tables
+        self.columns: list[Columns] = []
+        self.causes: list[CauseRow] = []
+        self.shapes: list[str] = []
+        self.devices: list[str] = []
+        self.estimates = Estimates()
+        self._reasons = why.Reasons(history, judged)
+        self._history = history
+        self._cause_index: dict[CauseRow, int] = {}
+        self._text_index: dict[tuple[int, str], int] = {}
+        self._patterns: dict[Any, int] = {}
+        self._keep: list[Any] = []
+        self.witnessed: list[tuple[int, int, int]] = []
+        self.apart: list[tuple[int, int, int]] = []
+
+    def cause(self, row: CauseRow) -> int:
+        """Return the number of a cause."""
+        number = self._cause_index.setdefault(row, len(self.causes))
+        if number == len(self.causes):
+            self.causes.append(row)
+        return number
+
+    def empty(self) -> int:
+        """Return the number of columns without rows, for calls whose ops are not known."""
+        return self._intern("empty", lambda: Columns((), "", "", (), (), (), (), ()))
+
+    def of(self, call: Judged) -> int:
+        """Return the number of the columns of a call."""
+        if call.call.measured is not None:
+            return self._intern(("measured", call.call.index), lambda: self._build(call))
+        return self._intern(self._pattern(call), lambda: self._build(call))
+
+    def _intern(self, pattern: Any, build: Any) -> int:
+        number = self._patterns.get(pattern)
+        if number is None:
+            number = self._patterns[pattern] = len(self.columns)
+            self.columns.append(build())
+        return number
+
+    def _pattern(self, call: Judged) -> Any:
+        """Return what decides the columns of an untraced call, with all calls relative to it."""
+        index = call.call.index
+
+        def relative(entries: tuple[tuple[tuple[Entry, int], ...], ...]) -> Any:
+            return tuple(
+                tuple((id(entry.outcome), entry.variant.id, entry.number, index - other) for entry, other in found)
+                for found in entries
+            )
+
+        changed = tuple(
+            tuple(self._reasons.changed(call, number, entry, other) for entry, other in found)
+            for number, found in enumerate(call.last)
+        )
+        versions = [self._history.versions[number] for number in call.vector]
+        slots = tuple((*self._reasons.writer(call, version), _state(version.value)) for version in versions)
+        self._keep.append(call.outcome)  # its id stays in use
+        return (call.variant.id, id(call.outcome), relative(call.same), relative(call.last), changed, slots)
+
+    # --- one call -------------------------------------------------------------------------------------------------
+
+    def _build(self, call: Judged) -> Columns:
+        verdicts: dict[int, tuple[str, int | None, tuple[int, ...]]] = {}
+        for number, members in enumerate(call.variant.members):
+            memo: dict[tuple[int, int], tuple[int, ...]] = {}
+            for row in members:
+                verdicts[row] = self._verdict(call, number, row, memo)
+        order, table = call.variant.plan.shown, self._tables[call.variant.plan.flat.id]
+        outcome, measured = call.outcome, call.call.measured
+        rows = [row for row in order if row in verdicts and self._listed(call, row)]
+        seconds, sizes, counts = [], [], []
+        if call.call.values:
+            self._compare_values(call, verdicts)
+        for row in rows:
+            ran = verdicts[row][0] in "cr"
+            taken = self._measure(call, row, ran=ran)
+            seconds.append(taken[0])
+            sizes.append(taken[1])
+            counts.append(taken[2])
+        extra: dict[str, Any] = {}
+        if measured is not None:
+            extra["start"] = tuple(measured.start.get(row, -1.0) for row in rows)
+            extra["shape"] = tuple(self._text(0, self.shapes, measured.shape.get(row)) for row in rows)
+            extra["device"] = tuple(self._text(1, self.devices, measured.device.get(row)) for row in rows)
+        return Columns(
+            op=tuple(table[row] for row in rows),
+            status="".join(verdicts[row][0] for row in rows),
+            evidence="".join(outcome.evidence.get(row, outcome.default) for row in rows),
+            seconds=tuple(seconds),
+            bytes=tuple(sizes),
+            count=tuple(counts),
+            witness=tuple(verdicts[row][1] for row in rows),
+            cause=tuple(verdicts[row][2] for row in rows),
+            into=tuple(table.get(outcome.fates[row][1], -1) if row in outcome.fates else -1 for row in rows),
+            **extra,
+        )
+
+    def _compare_values(self, call: Judged, verdicts: Mapping[int, tuple[str, int | None, tuple[int, ...]]]) -> None:
+        """Note which ops can be checked by value: (row, call, earlier call), recomputed or computed anew."""
+        index = call.call.index
+        for number, members in enumerate(call.variant.members):
+            for row in members:
+                letter, back, _causes = verdicts[row]
+                if letter == "r" and back is not None:
+                    self.witnessed.append((row, index, index - back))
+                elif letter == "c" and row not in call.variant.plan.flat.effects:
+                    last = _latest(call.last[number], row)
+                    if last is not None:
+                        self.apart.append((row, index, last[1]))
+
+    @staticmethod
+    def _listed(call: Judged, row: int) -> bool:
+        """Tell whether a piece of a partial run lists a row: what ran in it, or was served to it."""
+        return call.call.handle is None or row in call.outcome.ran or row in call.outcome.fates
+
+    def _measure(self, call: Judged, row: int, *, ran: bool) -> tuple[float, int, int]:
+        measured = call.call.measured
+        if not ran:
+            return 0.0, 0, 0
+        if measured is not None:
+            return measured.seconds.get(row, 0.0), measured.bytes.get(row, 0), measured.count.get(row, 1)
+        return self.estimates.of(call.variant.plan, row)
+
+    def _text(self, kind: int, texts: list[str], text: str | None) -> int:
+        if not text:
+            return -1
+        number = self._text_index.setdefault((kind, text), len(texts))
+        if number == len(texts):
+            texts.append(text)
+        return number
+
+    def _verdict(
+        self, call: Judged, number: int, row: int, memo: dict[tuple[int, int], tuple[int, ...]]
+    ) -> tuple[str, int | None, tuple[int, ...]]:
+        """Return (status letter, calls back to the witness, causes) of one op."""
+        outcome, index = call.outcome, call.call.index
+        if row not in outcome.ran:
+            letter = outcome.fates.get(row, ("x", -1))[0]
+            return letter, None, ()
+        if row in call.variant.plan.flat.effects:
+            cause = CauseRow(why.effect_kind(call, row), self._effect_source(call, row), 0, why.effect_text(call, row))
+            return "c", None, (self.cause(cause),)
+        witness = _latest(call.same[number], row)
+        if witness is not None:
+            back = index - witness[1]
+            kept = CauseRow(
+                "not_kept", "", back, _("ran on the same values in call {call}; values live for one call only")
+            )
+            return "r", back, (self.cause(kept),)
+        last = _latest(call.last[number], row)
+        if last is None:
+            return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier completed call ran this op"))),)
+        entry, earlier = last
+        if (earlier, entry.number) not in memo:
+            found = self._reasons.differing(call, number, entry, earlier)
+            memo[earlier, entry.number] = tuple(self.cause(cause) for cause in found)
+        listed = memo[earlier, entry.number]
+        if call.call.shared and all(self.causes[cause].kind == "overlap" for cause in listed):
+            return "x", None, listed
+        return "c", None, listed
+
+    @staticmethod
+    def _effect_source(call: Judged, row: int) -> str:
+        flat = call.variant.plan.flat
+        written = flat.writes.get(row, ())
+        return flat.cells[written[0]].name if written and row not in flat.draws else flat.name[row]
+
+
+def _latest(entries: tuple[tuple[Entry, int], ...], row: int) -> tuple[Entry, int] | None:
+    """Return the latest of ``entries`` in which ``row`` executed, with its call."""
+    for entry, call in entries:
+        if row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number:
+            return entry, call
+    return None
+
+
+def _state(value: Any) -> Any:
+    """Return the part of a version's value that says how it came about, without call numbers."""
+    if isinstance(value, tuple) and value and isinstance(value[0], str):
+        return value[0]
+    return value[1] if isinstance(value, tuple) and len(value) > 1 else None

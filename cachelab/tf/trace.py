@@ -1,0 +1,242 @@
+"""From the runtime's trace to what ran: nodes matched to the user's ops by type and inputs, never by name alone.
+
+With graph optimisation on, names lie (see ``tensorflow-facts.md`` section 1): ``m`` may be listed as a folded
+constant, a fused kernel bears the name of its last op, equal ops are merged. Every op of a call's closure therefore
+ends as executed, merged, folded, fused, pruned or untaken by comparing the optimised graph with the user's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cachelab.explain.log import Measured, Outcome
+from cachelab.tf.fates import Fates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cachelab.explain.plan import Plan
+    from cachelab.tf.twins import Twins
+
+LABEL = re.compile(r"(\S+) = (\w+)\((.*)\)\s*$", re.DOTALL)
+REWRITTEN = re.compile(
+    r"^(?P<scope>.*/)?ArithmeticOptimizer/[A-Za-z]+_(?:Leaf_\d+_)?(?P<op>[^/]+)$|^(?P<root>.+)/unary_ops_composition$"
+)
+"""Names that the optimiser gives to a node which takes the place of an op: its name is in them."""
+
+LOWERED = re.compile(r"/(then|else|cond|body|branch\d+)/_\d+(?=/)")
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+WHILES = frozenset({"While", "StatelessWhile"})
+
+
+class Node(NamedTuple):
+    """A node of the optimised graph: type and names of its data inputs."""
+
+    type: str
+    inputs: tuple[str, ...]
+
+
+class Run(NamedTuple):
+    """One execution of a node: start and duration in seconds, output bytes, shapes, device."""
+
+    start: float
+    seconds: float
+    bytes: int
+    shapes: str
+    device: str
+
+
+class TraceReader:
+    """Reads the traces of the calls of one plan under one configuration.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    twins
+        Finds ops that compute the same (for ``merged``).
+    """
+
+    def __init__(self, plan: Plan, twins: Twins) -> None:
+        self.plan = plan
+        self._twins = twins
+        self._graph: dict[str, Node] = {}
+        self.has_graph = self.asked = False
+        self._rows: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._outcomes: dict[frozenset[tuple[str, str]], Outcome] = {}
+        self._derived: Outcome | None = None
+        flat = plan.flat
+        self._hubs = {flat.name[row] for row in plan.closure.order if row in flat.outputs}
+        self._bare: dict[str, list[int]] = {}
+        for row in plan.closure.order:
+            if row in flat.members and flat.type[row] in CALLS:
+                prefix = len(flat.name[row]) + 1
+                for member in flat.members[row]:
+                    self._bare.setdefault(flat.name[member][prefix:], []).append(member)
+
+    def graph(self, partitions: Iterable[Any]) -> None:
+        """Take in the optimised graph (``RunMetadata.partition_graphs``)."""
+        for partition in partitions:
+            self.has_graph = True
+            for node in partition.node:
+                self._graph[node.name] = Node(node.op, tuple(i for i in node.input if not i.startswith("^")))
+
+    def read(self, statistics: Any) -> tuple[Outcome, Measured] | None:
+        """Return what ran and what it took; ``None`` if the trace is empty."""
+        runs = _runs(statistics)
+        if not runs:
+            return None
+        outcome = self._outcome(runs)
+        return outcome, self._measured(runs, outcome)
+
+    def assumed(self) -> Outcome | None:
+        """Return what ran in a call without a trace, from a traced call of the same plan; ``None`` if that varies."""
+        if self.plan.conditional or not self._outcomes:
+            return None
+        if self._derived is None:
+            seen = next(iter(self._outcomes.values()))
+            self._derived = Outcome(
+                seen.ran, seen.fates, "d", {r: e for r, e in seen.evidence.items() if e == "a"}, complete=True
+            )
+        return self._derived
+
+    def inner_tensors(self) -> list[tuple[str, int]]:
+        """Return the first outputs of ops of function bodies, by their names in the optimised graph, once known."""
+        flat = self.plan.flat
+        return [(name, 0) for name in self._graph if original(name) != name and original(name) in flat.index]
+
+    def _outcome(self, runs: dict[tuple[str, str], list[Run]]) -> Outcome:
+        executed = frozenset(runs)
+        outcome = self._outcomes.get(executed)
+        if outcome is None:
+            graph = {original(name): node for name, node in self._graph.items()}
+            for name, label in executed:
+                if original(name) not in graph or not self.has_graph:
+                    graph[original(name)] = parse(label)
+            rewritten = frozenset(original(name) for name in self._graph if REWRITTEN.match(name))
+            fates = Fates(self.plan, self._twins, graph, rewritten, complete=self.has_graph)
+            for key in executed:
+                if key not in self._rows:
+                    self._rows[key] = self._match(key, fates)
+            ran = {row for key in executed for row in self._rows[key]}
+            outcome = self._outcomes[executed] = fates.outcome(ran, {original(name) for name, _ in executed})
+        return outcome
+
+    def _match(self, key: tuple[str, str], fates: Fates) -> tuple[int, ...]:
+        """Return the rows that a node's execution counts for; empty for nodes of the runtime's own."""
+        name, label = key
+        if name.startswith("_"):
+            return ()
+        flat = self.plan.flat
+        node = parse(label)
+        shown = original(name)
+        row = flat.index.get(shown)
+        if row is not None and row in self.plan.closure.data:
+            verdict = fates.is_op(row, node)
+            if verdict:
+                return (row,)
+        bare = [
+            row for row in self._bare.get(name, ()) if row in self.plan.closure.data and flat.type[row] == node.type
+        ]
+        if bare:
+            return tuple(bare)
+        return self._hub_of(shown)
+
+    def _hub_of(self, name: str) -> tuple[int, ...]:
+        """Return the call op that a node made by lowering it belongs to, such as ``cond/switch_pred/_2``."""
+        if not re.search(r"/_\d+$", name):
+            return ()
+        name = name.removeprefix("Func/")
+        while "/" in name:
+            name = name.rpartition("/")[0]
+            if name in self._hubs:
+                return (self.plan.flat.index[name],)
+        return ()
+
+    def _measured(self, runs: dict[tuple[str, str], list[Run]], outcome: Outcome) -> Measured:
+        flat = self.plan.flat
+        seconds: dict[int, float] = {}
+        sizes: dict[int, int] = {}
+        count: dict[int, int] = {}
+        start: dict[int, float] = {}
+        shape: dict[int, str] = {}
+        device: dict[int, str] = {}
+        for key, found in runs.items():
+            rows = self._rows.get(key, ())
+            for row in rows:
+                if row not in outcome.ran:
+                    continue
+                share = 1 / len(rows)
+                seconds[row] = seconds.get(row, 0.0) + sum(run.seconds for run in found) * share
+                start[row] = min(start.get(row, found[0].start), *(run.start for run in found))
+                device[row] = found[0].device
+                if "_Leaf_" not in key[0] and (original(key[0]) == flat.name[row] or key[0] in self._bare):
+                    sizes[row] = sizes.get(row, 0) + max(1, round(sum(run.bytes for run in found) * share))
+                    count[row] = count.get(row, 0) + max(1, round(len(found) * share))
+                    shape[row] = found[-1].shapes
+        for row in outcome.ran:
+            if row not in count:
+                body = f"{flat.name[row]}/body/"
+                trips = [count.get(m, 0) for m in flat.members.get(row, ()) if flat.name[m].startswith(body)]
+                count[row] = max([1, *trips]) if flat.type[row] in WHILES else 1
+        return Measured(seconds, sizes, count, start, shape, device)
+
+
+def original(name: str) -> str:
+    """Return the shown name of the op that a node of the optimised graph stands for, if its name tells."""
+    match = REWRITTEN.match(name)
+    if match:
+        name = match["root"] or (match["scope"] or "") + match["op"]
+    return LOWERED.sub(r"/\1", name)
+
+
+def parse(label: str) -> Node:
+    """Return type and data inputs of a timeline label ``name = Type(inputs, ^control)``."""
+    match = LABEL.search(label)
+    if match is None:
+        return Node("", ())
+    inputs = [item.strip() for item in match[3].split(",")]
+    return Node(match[2], tuple(item for item in inputs if item and not item.startswith("^")))
+
+
+def _runs(statistics: Any) -> dict[tuple[str, str], list[Run]]:
+    """Group executions by node (name and label); streams of accelerators repeat what their device lists."""
+    found: dict[tuple[str, str], list[Run]] = {}
+    devices = [device for device in statistics.dev_stats if "stream:" not in device.device and device.node_stats]
+    started = [node.all_start_micros for device in devices for node in device.node_stats]
+    first = min(started, default=0)
+    for device in devices:
+        name = device.device.rpartition("/device:")[2] or device.device
+        for node in device.node_stats:
+            label = node.timeline_label
+            at = label.find(node.node_name + " = ")
+            size, shapes = _outputs(node)
+            run = Run((node.all_start_micros - first) * 1e-6, _seconds(node), size, shapes, name)
+            found.setdefault((node.node_name, label[at:] if at >= 0 else label), []).append(run)
+    return found
+
+
+def _seconds(node: Any) -> float:
+    """Return the duration of a node; nanoseconds where the runtime gives them."""
+    if node.all_end_rel_nanos:
+        return max(0.0, node.all_end_rel_nanos * 1e-9)
+    return max(0.0, node.all_end_rel_micros * 1e-6)
+
+
+_SIZES = {1: 4, 2: 8, 3: 4, 4: 1, 5: 2, 6: 1, 8: 8, 9: 8, 10: 1, 14: 2, 17: 2, 18: 16, 19: 2, 22: 4, 23: 8}
+"""Bytes an element, by number of the dtype."""
+
+
+def _outputs(node: Any) -> tuple[int, str]:
+    total, shapes = 0, []
+    for output in node.output:
+        description = output.tensor_description
+        dims = [dim.size for dim in description.shape.dim]
+        elements = 1
+        for size in dims:
+            elements *= size
+        width = _SIZES.get(description.dtype, 0)
+        total += elements * width if width else description.allocation_description.requested_bytes
+        shapes.append("[" + ", ".join(map(str, dims)) + "]")
+    return total, " ".join(shapes)

@@ -1,0 +1,61 @@
+"""Runs random programs and tells which the record gets wrong: ``python tests/fuzz/run.py --n 2000 --seed 1``."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
+
+from fuzz_attempt import attempt, shrink  # noqa: E402
+from fuzz_programs import generate  # noqa: E402
+
+
+def main() -> int:
+    """Run the programs; return 1 if any of them failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=2000, help="number of programs")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first program")
+    parser.add_argument("--stop", type=int, default=10, help="stop after so many failing programs")
+    parser.add_argument("--only", type=int, nargs="*", help="run just these seeds")
+    parser.add_argument("--no-shrink", action="store_true", help="print programs as they are")
+    options = parser.parse_args()
+    seeds = options.only or range(options.seed, options.seed + options.n)
+    totals = dict.fromkeys(("calls", "executed", "recomputed", "checked", "expected", "failed"), 0)
+    failing: list[int] = []
+    begun = told = time.monotonic()
+    done = 0
+    for seed in seeds:
+        program = generate(seed)
+        outcome = attempt(program)
+        done += 1
+        for name in totals:
+            totals[name] += getattr(outcome, name)
+        if outcome.faults:
+            failing.append(seed)
+            kinds = {fault.kind for fault in outcome.faults}
+            small = program if options.no_shrink else shrink(program, kinds)
+            print(f"FAULT seed {seed}: " + "; ".join(f"{f.kind}: {f.text}" for f in outcome.faults), flush=True)
+            print(small.listing())
+            print("  -> " + "; ".join(f"{f.kind}: {f.text}" for f in attempt(small).faults), flush=True)
+            if len(failing) >= options.stop:
+                break
+        if done % 50 == 0:
+            gc.collect()
+        if time.monotonic() - told > 15:
+            told = time.monotonic()
+            print(f"{done} programs, {len(failing)} failing, {told - begun:.0f} s", flush=True)
+    figures = ", ".join(f"{value} {name}" for name, value in totals.items())
+    print(f"{done} programs from seed {seeds[0]}: {len(failing)} failing {failing}; {figures}; "
+          f"{time.monotonic() - begun:.0f} s")  # fmt: skip
+    return bool(failing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
