@@ -304,3 +304,17 @@ def test_wrong_method_chunk_and_value():
         per_example_gradients(loss, [weights], x, chunk_size=0)
     with pytest.raises(OptionError, match="is a value"):
         per_example_gradients(loss(x), [weights])
+
+
+def test_a_graph_for_one_example(check):
+    weights = tf.Variable(normal(3, 2))
+
+    @tf.function(input_signature=[tf.TensorSpec([1, 3], tf.float64)], autograph=False)
+    def ask(x):
+        losses = tf.reduce_sum(tf.square(x @ weights - 0.5 * tf.reduce_mean(x, 0, keepdims=True) @ weights), 1)
+        return per_example_gradients(losses, [weights], [x])[0], per_example_squared_norms(losses, [weights], [x])
+
+    x = normal(1, 3)
+    gradient, norm = ask(x)
+    np.testing.assert_allclose(gradient[0], 0.5 * np.outer(x, x @ weights.numpy()), rtol=1e-9)
+    np.testing.assert_allclose(norm, [(gradient.numpy() ** 2).sum()], rtol=1e-9)
