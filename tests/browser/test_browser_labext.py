@@ -152,4 +152,20 @@ def test_saved_record_is_an_explorer_in_an_untrusted_notebook(open_notebook, lab
     assert explorer.locator("img").count() == 0
     assert book.page.locator(".cachelab-Record b", has_text="saved").count() == 0
     book.page.screenshot(path=artifacts / "labext-untrusted.png")
-    book.page.evaluate("() => window.jupyterapp.commands.execute('notebook:trust')")
+
+
+def test_saved_record_shows_as_saved_in_a_trusted_notebook_and_opens_on_demand(open_notebook, lab_with_extension):
+    source = f"""\
+from IPython.display import display
+import face_samples
+from cachelab.store import to_json
+display({{"{MIME_TYPE}": to_json(face_samples.record()), "text/html": "<b>as saved</b>", "text/plain": "t"}}, raw=True)"""
+    book = open_notebook(lab_with_extension, "trusted.ipynb", source)
+    book.run(0)
+    record = book.page.locator(".cachelab-Record")
+    record.locator("b", has_text="as saved").wait_for()
+    assert record.locator(".cachelab-explorer").count() == 0
+    record.get_by_role("button", name="Explore this record").click()
+    record.locator(".cachelab-explorer .xp").wait_for()
+    record.get_by_role("button", name="Explore this record").click()
+    assert record.locator(".cachelab-explorer .xp").is_hidden()
