@@ -65,7 +65,7 @@ def test_switch_sets_how_the_next_cells_execute(open_notebook, lab_with_extensio
     load(book)
     assert switch(book).input_value() == "off"
     switch(book).select_option("memo")
-    assert book.text(0) == "Recorded cells execute in mode memo."
+    assert book.text(0).splitlines()[0] == "Recorded cells execute in mode memo."
     assert switch(book).input_value() == "memo"
     switch(book).select_option("off")
     book.run(0)
@@ -159,7 +159,8 @@ def test_saved_record_shows_as_saved_in_a_trusted_notebook_and_opens_on_demand(o
 from IPython.display import display
 import face_samples
 from cachelab.store import to_json
-display({{"{MIME_TYPE}": to_json(face_samples.record()), "text/html": "<b>as saved</b>", "text/plain": "t"}}, raw=True)"""
+data = {{"{MIME_TYPE}": to_json(face_samples.record()), "text/html": "<b>as saved</b>", "text/plain": "t"}}
+display(data, raw=True)"""
     book = open_notebook(lab_with_extension, "trusted.ipynb", source)
     book.run(0)
     record = book.page.locator(".cachelab-Record")
@@ -169,3 +170,27 @@ display({{"{MIME_TYPE}": to_json(face_samples.record()), "text/html": "<b>as sav
     record.locator(".cachelab-explorer .xp").wait_for()
     record.get_by_role("button", name="Explore this record").click()
     assert record.locator(".cachelab-explorer .xp").is_hidden()
+
+
+def test_recorded_cell_carries_a_badge_that_goes_stale_when_it_is_edited(open_notebook, lab_with_extension, artifacts):
+    book = open_notebook(lab_with_extension, "badge.ipynb", "1 + 1", RECORDING)
+    load(book)
+    book.run(0)
+    assert book.page.locator(".cachelab-Badge").count() == 0
+    book.run(1)
+    badge = book.page.locator(".jp-Cell >> nth=1").locator(".cachelab-Badge")
+    badge.get_by_text("80 % of the op time repeated earlier work").wait_for()
+    assert book.page.locator(".cachelab-Badge").count() == 1
+    insert = (
+        "() => { const p = window.jupyterapp.shell.currentWidget; p.content.activeCellIndex = 0;"
+        " return window.jupyterapp.commands.execute('notebook:insert-cell-above'); }"
+    )
+    book.page.evaluate(insert)
+    moved = book.page.locator(".jp-Cell >> nth=2").locator(".cachelab-Badge")
+    moved.wait_for()
+    edit = "() => { const c = window.jupyterapp.shell.currentWidget.content.widgets[2]; c.model.sharedModel.setSource('2'); }"
+    book.page.evaluate(edit)
+    moved.get_by_text("edited since: 80 %").wait_for()
+    book.page.screenshot(path=artifacts / "labext-badge.png")
+    moved.click()
+    book.page.locator(".cachelab-Tab .cachelab-explorer .xp").wait_for()
