@@ -188,7 +188,7 @@ def test_recorded_cell_carries_a_badge_that_goes_stale_when_it_is_edited(open_no
     book.page.evaluate(insert)
     moved = book.page.locator(".jp-Cell >> nth=2").locator(".cachelab-Badge")
     moved.wait_for()
-    edit = "() => { const c = window.jupyterapp.shell.currentWidget.content.widgets[2]; c.model.sharedModel.setSource('2'); }"
+    edit = "() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.sharedModel.setSource('2')"
     book.page.evaluate(edit)
     moved.get_by_text("edited since: 80 %").wait_for()
     book.page.screenshot(path=artifacts / "labext-badge.png")
