@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from fuzz_truth import Seen
 
-WRITES = ("Assign", "ResourceApply", "Apply", "Scatter", "ResourceScatter", "CountUpTo")
+WRITES = ("Assign", "ResourceApply", "Apply", "Scatter", "ResourceScatter", "CountUpTo",
+          "StridedSliceAssign", "ResourceStridedSliceAssign")  # fmt: skip
 PURE = frozenset(
     {
         "Tanh", "Neg", "Square", "Sigmoid", "Identity", "Transpose", "Relu", "StopGradient", "Softmax", "Reshape", "Abs",
