@@ -11,6 +11,7 @@ from cachelab.cells import CellRecorder
 from cachelab.completion import cachelab_matcher
 from cachelab.config import CacheLab
 from cachelab.magics import CacheLabMagics
+from cachelab.panel import Panel
 from cachelab.session_state import recordings
 from cachelab.show import Shower
 
@@ -27,6 +28,7 @@ class _Loaded:
     config: CacheLab
     cells: CellRecorder
     magics: CacheLabMagics
+    panel: Panel
     replaced: dict[str, Any] = field(default_factory=dict)
 
 
@@ -40,7 +42,8 @@ def load(shell: InteractiveShell) -> None:
     config = CacheLab(parent=shell)
     cells = CellRecorder(shell, config, Shower(shell, config).show)
     magics = CacheLabMagics(shell, cells, config)
-    state = _loaded[shell] = _Loaded(config, cells, magics)
+    panel = Panel(shell, cells, config)
+    state = _loaded[shell] = _Loaded(config, cells, magics, panel)
     manager = shell.magics_manager
     state.replaced = {kind: manager.magics[kind].get("cachelab") for kind in ("line", "cell")}
     shell.register_magics(magics)
@@ -48,9 +51,11 @@ def load(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.append(transform)
     for event in _EVENTS:
         shell.events.register(event, getattr(cells, event))
+    shell.events.register("post_run_cell", panel.post_run_cell)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(cachelab_matcher)
     recordings.open = True
+    panel.open()
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -59,6 +64,9 @@ def unload(shell: InteractiveShell) -> None:
     if state is None:
         return
     state.cells.close()
+    state.panel.close()
+    if state.panel.post_run_cell in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", state.panel.post_run_cell)
     if shell.Completer is not None:
         _drop(shell.Completer.custom_matchers, cachelab_matcher)
     for event in _EVENTS:

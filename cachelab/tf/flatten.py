@@ -174,6 +174,7 @@ class _Body:
     def __init__(self, owner: Flattener, hub: int, label: str, function: Any, frames: tuple[int, ...]) -> None:
         self.owner, self.flat, self.hub, self.function, self.frames = owner, owner.flat, hub, function, frames
         self.prefix = f"{self.flat.name[hub]}/{label}/" if label else f"{self.flat.name[hub]}/"
+        self._names = {node.name for node in function.node_def}
         self.returns: list[Ref] = []
         self.kept: list[int] = []
         self.rows: list[int] = []
@@ -217,12 +218,19 @@ class _Body:
 
     def _unique(self, name: str) -> str:
         """Return the shown name of a body's op; a user's op of the same name keeps its own."""
-        shown = self.prefix + name
+        shown = self.prefix + self._as_built(name)
         row = self.flat.index.get(shown)
         if row is not None and row not in self.owner.of_functions:
             shown += IN_FUNCTION
-        self.owner.of_functions.add(self.flat.row(shown, ""))
+        made = self.flat.row(shown, "")
+        self.owner.of_functions.add(made)
+        self.flat.index.setdefault(self.prefix + name, made)  # under which the runtime's trace lists it
         return shown
+
+    def _as_built(self, name: str) -> str:
+        """Return the name that an op had when it was built: a function renames it if it clashes with an output."""
+        base = name.removesuffix("_0")
+        return base if base in self.function.ret and base not in self._names else name
 
 
 def _function_names(node: Any) -> list[str]:

@@ -137,16 +137,17 @@ def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
 
         return _call_tf_sessionprun
 
-    def setup(original: Any) -> Any:
-        def partial_run_setup(self: Any, *arguments: Any, **options: Any) -> Any:
+    def calling(original: Any) -> Any:
+        # partial_run_setup itself stays as it is: its deprecation warning names the line of its caller.
+        def _do_call(self: Any, *arguments: Any) -> Any:
             before = getattr(_local, "session", None)
             _local.session = self
             try:
-                return original(self, *arguments, **options)
+                return original(self, *arguments)
             finally:
                 _local.session = before
 
-        return partial_run_setup
+        return _do_call
 
     def lower_setup(original: Any) -> Any:
         def setup_wrapper(handle: Any, *arguments: Any) -> Any:
@@ -187,7 +188,7 @@ def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
 
     wrap(base, "_call_tf_sessionrun", run)
     wrap(base, "_call_tf_sessionprun", partial)
-    wrap(base, "partial_run_setup", setup)
+    wrap(base, "_do_call", calling)
     wrap(base, "__init__", born)
     wrap(base, "close", close)
     wrap(base._Callable, "__call__", called)

@@ -62,7 +62,7 @@ class TraceReader:
         self.plan = plan
         self._twins = twins
         self._graph: dict[str, Node] = {}
-        self.has_graph = False
+        self.has_graph = self.asked = False
         self._rows: dict[tuple[str, str], tuple[int, ...]] = {}
         self._outcomes: dict[frozenset[tuple[str, str]], Outcome] = {}
         self._derived: Outcome | None = None

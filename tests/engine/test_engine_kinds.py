@@ -140,3 +140,21 @@ def test_kinds_only_an_assign_that_may_replace_the_buffer_races_with_whoever_too
     record = recorded(program)
     assert ("race" in kinds(record)) is not validate
     assert [kind for kind, *_ in causes(record, 3, "plus")] == ["variable" if validate else "race"]
+
+
+def test_kinds_a_deprecation_warning_names_the_line_of_the_users(graph, monkeypatch):
+    from tensorflow.python.util import deprecation
+
+    told = []
+    monkeypatch.setattr(deprecation.logging, "warning", lambda text, *arguments: told.append(text % arguments))
+    monkeypatch.setattr(deprecation, "_PRINTED_WARNING", {})
+    x = tf1.placeholder(tf.float32, [])
+    y = x * 2.0
+
+    def program(session):
+        handle = session.partial_run_setup([y], [x])
+        session.partial_run(handle, y, {x: 1.0})
+
+    assert [finding.kind for finding in recorded(program).findings] == []
+    assert len(told) == 2
+    assert all("test_engine_kinds.py" in text for text in told)

@@ -99,7 +99,12 @@ def test_a_witness_may_lie_further_back(graph, start):
 def test_iterations_of_a_loop_never_witness_each_other(graph, start):
     calls = []
     x = tf1.placeholder(tf.float32, [], "x")
-    body = lambda i, s: (i + 1, s + counted(np.sin, calls, x) * 0.0 + tf.cos(x, name="c"))  # noqa: E731
+
+    def body(i, total):
+        seen = counted(np.sin, calls, x)
+        seen.set_shape([])
+        return i + 1, total + seen * 0.0 + tf.cos(x, name="c")
+
     total = tf.while_loop(lambda i, _: i < 3, body, [0, 0.0], name="loop")[1]
     with tf1.Session(config=plain_config()) as session:
         recorder = start()

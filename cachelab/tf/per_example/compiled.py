@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import tensorflow as tf
-from tensorflow.python.autograph.core import ag_ctx as control_status
-from tensorflow.python.autograph.impl import api as autograph
 
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
-from cachelab.tf.per_example.methods import solve
+from cachelab.tf.per_example.methods import as_number, solve
 from cachelab.tf.per_example.plans import Plan, make_plan
+from cachelab.tf.per_example.traces import Traces, converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_KEPT: Final = 64
-"""Traces kept, the least recently used one goes first."""
+    from cachelab.tf.per_example.request import Request
+
 _CALLS_BEFORE_XLA: Final = 3
 _NOT_FOR_XLA: Final = (
     "Conv",
@@ -46,36 +44,32 @@ class Entry:
     """One loss with its variables, inputs' specs and task, traced."""
 
     def __init__(
-        self,
-        loss: Callable[..., Any],
-        variables: list[Any],
-        inputs: tuple[Any, ...],
-        task: str,
-        method: str,
-        jit: bool | str,
+        self, loss: Callable[..., Any], variables: list[Any], inputs: tuple[Any, ...], request: Request
     ) -> None:
-        # Only the user's function goes through AutoGraph: tracing our own with it takes several times as long.
-        self.loss = autograph.tf_convert(loss, control_status.control_status_ctx())
-        self.original = loss  # the key that finds this trace again must stay alive
-        self.variables, self.task, self.method = variables, task, method
+        self.loss = converted(loss)
+        self.variables, self.task, self.method = variables, request.task, request.method
+        jit = request.jit
         self.structure = inputs
         self.specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tf.nest.flatten(inputs)]
         self.problem = self._studied()
         self.problem.xla = jit is True or (jit == "auto" and suits_xla(self.problem))
-        self.plan = make_plan(self.problem, task, method)
+        self.plan = make_plan(self.problem, self.task, self.method)
         self.calls_before_xla = 0 if jit is True else _CALLS_BEFORE_XLA
         self.xla = self.problem.xla
         self.plain: Any = None
         self.fast: Any = None
         self.calls = 0
 
+    def _losses(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+        return self.loss(*tf.nest.pack_sequence_as(self.structure, list(tensors)))
+
     def _studied(self) -> Problem:
         """Return the problem as found in a trace that is thrown away."""
         found: list[Problem] = []
 
         def look(*tensors: tf.Tensor) -> tf.Tensor:
-            losses = self.loss(*tf.nest.pack_sequence_as(self.structure, tensors))
-            found.append(study(losses, self.variables, tensors))
+            losses = self._losses(tensors)
+            found.append(study(losses, self.variables, tensors, rebuild=self._losses))
             return losses
 
         tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
@@ -83,11 +77,10 @@ class Entry:
 
     def _compile(self, *, xla: bool) -> Any:
         def work(max_norm: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
-            losses = self.loss(*tf.nest.pack_sequence_as(self.structure, tensors))
-            problem = study(losses, self.variables, tensors, xla=xla)
+            problem = study(self._losses(tensors), self.variables, tensors, xla=xla, rebuild=self._losses)
             return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
 
-        signature = [tf.TensorSpec([], tf.float32), *self.specs]
+        signature = [tf.TensorSpec([], tf.float64), *self.specs]
         return tf.function(work, input_signature=signature, jit_compile=xla, autograph=False).get_concrete_function()
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
@@ -106,7 +99,7 @@ class Entry:
         return self.plain(max_norm, *tensors)
 
 
-_entries: OrderedDict[Any, Entry] = OrderedDict()
+_entries = Traces()
 
 
 def suits_xla(problem: Problem) -> bool:
@@ -130,9 +123,7 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
     return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
 
 
-def entry_for(
-    loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
-) -> Entry:
+def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> Entry:
     """Return the trace of a loss, made now or found again."""
     flat = tf.nest.flatten(inputs)
     if not flat or any(tensor.shape.rank == 0 for tensor in flat):
@@ -142,41 +133,20 @@ def entry_for(
         )
     specs = tuple((tensor.dtype, tuple(tensor.shape[1:])) for tensor in flat)
     shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs))
-    key = (loss, tuple(id(unwrapped(variable)) for variable in variables), specs, shape, task, method, jit)
-    try:
-        entry = _entries.get(key)
-    except TypeError:
-        key = (id(loss), *key[1:])
-        entry = _entries.get(key)
-    if entry is None:
-        entry = _entries[key] = Entry(loss, variables, inputs, task, method, jit)
-        while len(_entries) > _KEPT:
-            _entries.popitem(last=False)
-    _entries.move_to_end(key)
-    return entry
+    identities = tuple(id(unwrapped(variable)) for variable in variables)
+    rest = (identities, specs, shape, request.task, request.method, request.jit)
+    return _entries.get(loss, rest, lambda: Entry(loss, variables, inputs, request))
 
 
-def traced_plan(
-    loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
-) -> Plan:
+def traced_plan(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> Plan:
     """Return the plan of a loss function."""
     with tf.init_scope():
-        return entry_for(loss, variables, inputs, task, method, jit).plan
+        return entry_for(loss, variables, inputs, request).plan
 
 
-def run_eagerly(
-    loss: Any,
-    variables: list[Any],
-    inputs: tuple[Any, ...],
-    task: str,
-    method: str,
-    chunk_size: int | str | None,
-    jit: bool | str,
-    memory_budget: int,
-    max_norm: Any,
-) -> list[tf.Tensor]:
+def run_eagerly(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> list[tf.Tensor]:
     """Return a task's results for a batch of eager tensors."""
-    entry = entry_for(loss, variables, inputs, task, method, jit)
+    entry = entry_for(loss, variables, inputs, request)
     tensors = tf.nest.flatten(inputs)
     counts = {tensor.shape[0] for tensor in tensors}
     if len(counts) > 1:
@@ -185,8 +155,10 @@ def run_eagerly(
             _("All inputs have the examples on their first axis."),
         )
     (count,) = counts
-    limit = tf.constant(0.0) if max_norm is None else tf.cast(max_norm, tf.float32)
-    size = chunk_for(entry.problem, task, memory_budget) if chunk_size == "auto" else chunk_size
+    limit = as_number(0.0 if request.max_norm is None else request.max_norm, tf.float64)
+    size = request.chunk_size
+    if size == "auto":
+        size = chunk_for(entry.problem, request.task, request.memory_budget)
     if size is None or size >= count:
         return list(entry(tensors, limit))
     if entry.plan.method == "jacobian":

@@ -12,6 +12,7 @@ from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, copy_slice, dependent
 from cachelab.tf.per_example.effects import effects, reason
+from cachelab.tf.per_example.plans import can_rebuild
 from cachelab.tf.per_example.rules import can_split, examples_first
 
 if TYPE_CHECKING:
@@ -32,8 +33,37 @@ def batch_gradients(
 
 def vectorized(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tensor]:
     """Return ``[m, *shape]`` a parameter by one run of ``pfor`` over copies with a batch of one."""
+    if (problem.loops or problem.fixed_batch) and can_rebuild(problem):
+        return _rebuilt(problem, parameters)
     targets = batch_gradients(problem, parameters)
     return _stacked(problem, parameters, targets, lambda index: one_example(problem, index))
+
+
+def _rebuilt(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tensor]:
+    """Build the loss again for a batch of one inside ``pfor``.
+
+    The bodies of loops then know that the batch is one; ``pfor`` can't convert the gradients of others.
+    """
+    variables = [parameter.variable for parameter in parameters]
+
+    def body(index: tf.Tensor) -> list[tf.Tensor]:
+        rows = one_example(problem, index)
+        # A tape, as `tf.gradients` makes zeros of whole lists of tensors, which pfor can't convert either.
+        with tf.GradientTape() as tape:
+            tape.watch(variables)
+            losses = problem.rebuild([rows[tensor.ref()] for tensor in problem.inputs])
+        found = tape.gradient(losses, variables)
+        return [
+            tf.zeros(p.shape, p.dtype) if gradient is None else tf.cast(tf.convert_to_tensor(gradient), p.dtype)
+            for p, gradient in zip(parameters, found, strict=True)
+        ]
+
+    check_copyable([problem.loss], problem.inputs)
+    found = parallel_for.pfor(body, problem.count)
+    return [
+        tf.reshape(tf.broadcast_to(rows, tf.stack([problem.count, *p.shape])), [-1, *p.shape])
+        for rows, p in zip(found, parameters, strict=True)
+    ]
 
 
 def jacobian(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tensor]:
@@ -64,10 +94,10 @@ def _stacked(
 
     try:
         found = iter(parallel_for.pfor(body, problem.count) if present else ())
-    except (NotImplementedError, ValueError) as error:
+    except (NotImplementedError, ValueError, TypeError, AttributeError) as error:
         raise NotApplicableError(
             _("TensorFlow can't vectorise this gradient: {error}").format(error=str(error).split("\n")[0]),
-            _("Leave the size of the batch open when the graph is built, or use `method=\"loop\"`."),
+            _('Leave the size of the batch open when the graph is built, or use `method="loop"`.'),
         ) from error  # fmt: skip
     return [
         zeros(problem, parameter)
@@ -166,7 +196,10 @@ def in_chunks(
 
     def chunk(start: tf.Tensor) -> list[tf.Tensor]:
         stop = tf.minimum(start + size, count)
-        return post(copy_slice(targets, some_examples(problem, start, stop), name="chunk"))
+        found = post(copy_slice(targets, some_examples(problem, start, stop), name="chunk"))
+        for value, spec in zip(found, specs, strict=True):
+            value.set_shape(spec.shape if add else [None, *spec.shape[1:]])
+        return found
 
     # The loop is of the second kind whatever the graph uses: it works in sessions and in functions alike.
     if add:

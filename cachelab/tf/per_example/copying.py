@@ -22,6 +22,7 @@ from cachelab.tf.per_example.inlining import inline_calls
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_LISTS = frozenset({"TensorListReserve"})
 REF_OFFSET = 100
 """TensorFlow marks the dtype of a reference by adding this to the value's."""
 
@@ -95,26 +96,23 @@ def copy_slice(
     sources = [ref.deref() for ref in mapping]
     order = ancestors(targets, sources)
     moving = dependent(order, sources)
+    if for_pfor:
+        # pfor must make the lists that a loop fills itself, one row of each an iteration.
+        also, found = {op for op in order if op.type in _LISTS}, set(moving)
+        moving = [op for op in order if op in also or op in found] if also else moving
     inside = set(moving)
 
     def here(tensor: tf.Tensor) -> tf.Tensor:
         return tensor if tensor.graph is current else current.capture(tensor)
 
-    graph_def = graph_pb2.GraphDef()
     outside: dict[str, tf.Tensor] = {}
     for op in moving:
         for tensor in op.inputs:
             if tensor.ref() in mapping:
-                outside[tensor.name] = mapping[tensor.ref()]
+                outside[tensor.name] = here(mapping[tensor.ref()])
             elif tensor.op not in inside:
                 outside[tensor.name] = here(tensor)
-        if for_pfor and op.type == "ZerosLike" and op.inputs[0].dtype is tf.variant:
-            graph_def.node.extend(_new_list_like(op))
-            continue
-        node = graph_def.node.add()
-        node.CopyFrom(op.node_def)
-        node.attr.pop("_class", None)
-        node.input[:] = [tensor.name for tensor in op.inputs]
+    graph_def = _nodes_of(moving, for_pfor=for_pfor)
     wanted = [tensor for tensor in targets if tensor.ref() not in mapping and tensor.op in inside]
     copies: dict[Any, tf.Tensor] = {}
     if wanted:
@@ -143,6 +141,20 @@ def copy_slice(
     return result
 
 
+def _nodes_of(ops: Iterable[tf.Operation], *, for_pfor: bool) -> graph_pb2.GraphDef:
+    """Return the definitions of ``ops`` without control edges and colocations."""
+    graph_def = graph_pb2.GraphDef()
+    for op in ops:
+        if for_pfor and op.type == "ZerosLike" and op.inputs[0].dtype is tf.variant:
+            graph_def.node.extend(_new_list_like(op))
+            continue
+        node = graph_def.node.add()
+        node.CopyFrom(op.node_def)
+        node.attr.pop("_class", None)
+        node.input[:] = [tensor.name for tensor in op.inputs]
+    return graph_def
+
+
 def _share_functions(ops: Iterable[tf.Operation], graph: tf.Graph) -> None:
     """Make the functions that ``ops`` call known to ``graph``, which is inside their own."""
     for op in ops:
@@ -161,7 +173,7 @@ def _share(source: tf.Graph, name: str, graph: tf.Graph) -> None:
 def _new_list_like(op: tf.Operation) -> list[node_def_pb2.NodeDef]:
     """Return nodes that make a list of zeros like the list that ``op`` (``ZerosLike``) takes.
 
-    Elements of a reserved list read as zeros until they are set.
+    Made from the stacked elements, as the shape of an element may be known to them only.
     """
     source = op.inputs[0]
     data = handle_data_util.get_resource_handle_data(source)
@@ -170,10 +182,15 @@ def _new_list_like(op: tf.Operation) -> list[node_def_pb2.NodeDef]:
             _("Op `{op}` makes zeros of a list of unknown type, which TensorFlow can't vectorise.").format(op=op.name),
             _('Use `method="loop"`.'),
         )
+    kind = data.shape_and_type[0].dtype
     shape = node_def_pb2.NodeDef(name=f"{op.name}/shape", op="TensorListElementShape", input=[source.name])
-    shape.attr["shape_type"].type = tf.int32.as_datatype_enum
-    length = node_def_pb2.NodeDef(name=f"{op.name}/length", op="TensorListLength", input=[source.name])
-    made = node_def_pb2.NodeDef(name=op.name, op="TensorListReserve", input=[f"{shape.name}:0", f"{length.name}:0"])
-    made.attr["shape_type"].type = tf.int32.as_datatype_enum
-    made.attr["element_dtype"].type = data.shape_and_type[0].dtype
-    return [shape, length, made]
+    stack = node_def_pb2.NodeDef(name=f"{op.name}/stack", op="TensorListStack", input=[source.name, f"{shape.name}:0"])
+    stack.attr["num_elements"].i = -1
+    zeros = node_def_pb2.NodeDef(name=f"{op.name}/zeros", op="ZerosLike", input=[f"{stack.name}:0"])
+    made = node_def_pb2.NodeDef(name=op.name, op="TensorListFromTensor", input=[f"{zeros.name}:0", f"{shape.name}:0"])
+    zeros.attr["T"].type = kind
+    for node in (stack, made):
+        node.attr["element_dtype"].type = kind
+    for node in (shape, made):
+        node.attr["shape_type"].type = tf.int32.as_datatype_enum
+    return [shape, stack, zeros, made]

@@ -98,12 +98,27 @@ class CoupledError(NotApplicableError):
 
     def __init__(self, op: tf.Operation, how: str) -> None:
         super().__init__(
-            _("Op `{op}` ({type}) couples the examples: {how}. Entry i of the result then depends on other examples, and so does "
-              "its gradient.").format(op=op.name, type=op.type, how=how),
-            _("Take it out of the loss (for batch normalisation: use stored statistics), or ask for `method=\"jacobian\"`, "
-              "which gives the gradient of each entry through the coupling."),
-        )  # fmt: skip
+            _(
+                "Op `{op}` ({type}) couples the examples: {how}. Entry i of the result then depends on other examples, "
+                "and so does its gradient."
+            ).format(op=op.name, type=op.type, how=how),
+            _(
+                "Take it out of the loss (for batch normalisation: use stored statistics), or, for per-example "
+                'gradients, ask for `method="jacobian"`, which gives the gradient of each entry through the coupling.'
+            ),
+        )
         self.op = op.name
+
+
+def not_proven(flow: Flow, todo: str) -> NotApplicableError:
+    """Return the error that names the first op that no rule knows."""
+    name, op_type = next(iter(flow.unproven.items()))
+    return NotApplicableError(
+        _("No layout rule knows op `{op}` ({type}), so that it is not proven that it keeps the examples apart.").format(
+            op=name, type=op_type
+        ),
+        todo,
+    )
 
 
 class Flow:
@@ -120,7 +135,7 @@ class Flow:
     def __init__(self, inputs: dict[Any, State], batch: int | None = None) -> None:
         self.states: dict[Any, State] = dict(inputs)
         self.batch = batch
-        self.draws: dict[Any, Layout] = {}
+        self.draws: dict[Any, Layout] = {}  # random draws and constants that have rows of their own for the examples
         self.pins: dict[Any, None] = {}
         self.unproven: dict[str, str] = {}
         self._shapes: dict[Any, list[Size]] = {}
@@ -178,6 +193,21 @@ class Flow:
         flow = Flow(inputs, self.batch)
         flow._values.update(values)
         return flow
+
+    def accepts(self, tensor: tf.Tensor, axis: int, layout: Layout) -> bool:
+        """Return whether a fixed operand may meet examples that lie along its ``axis``.
+
+        It may if it is broadcast there, or has one entry an example: then copies for other examples take their part.
+        """
+        sizes = self.shape(tensor)
+        if sizes is None:
+            return False
+        if self.same(sizes[axis], 1):
+            return True
+        if self.batch is None or not self.same(sizes[axis], layout.size):
+            return False
+        self.draws[tensor.ref()] = layout.moved(axis)
+        return True
 
     def same(self, one: Size, other: Size) -> bool:
         """Return whether two sizes are surely equal."""

@@ -17,20 +17,24 @@ if TYPE_CHECKING:
     from cachelab.tf.per_example.flow import Flow, State
 
 ELEMENTWISE: Final = frozenset(
-    """
-    Abs Acos Acosh Add AddN AddV2 Angle ApproximateEqual Asin Asinh Atan Atan2 Atanh BesselI0 BesselI0e BesselI1 BesselI1e
-    BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Betainc Bitcast BitwiseAnd BitwiseOr
-    BitwiseXor Cast Ceil CheckNumerics CheckNumericsV2 ClipByValue Complex ComplexAbs Conj Cos Cosh Digamma Div DivNoNan
-    Elu EluGrad EnsureShape Equal Erf Erfc Erfinv Exp Expint Expm1 Floor FloorDiv FloorMod Greater GreaterEqual Identity
-    Igamma IgammaGradA Igammac Imag Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu LeakyReluGrad LeftShift Less
-    LessEqual Lgamma Log Log1p LogicalAnd LogicalNot LogicalOr LogicalXor Maximum Minimum Mod Mul MulNoNan Ndtri Neg
-    NextAfter NotEqual OnesLike Polygamma PopulationCount Pow PreventGradient Real RealDiv Reciprocal ReciprocalGrad Relu
-    Relu6 Relu6Grad ReluGrad RightShift Rint Round Rsqrt RsqrtGrad Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign
-    Sin Sinh Snapshot Softplus SoftplusGrad Softsign SoftsignGrad Sqrt SqrtGrad Square SquaredDifference StopGradient Sub
-    Tan Tanh TanhGrad TruncateDiv TruncateMod Xdivy Xlog1py Xlogy ZerosLike Zeta FakeQuantWithMinMaxArgs
-    FakeQuantWithMinMaxVars
-    """.split()
-)
+    {
+        "Abs", "Acos", "Acosh", "Add", "AddN", "AddV2", "Angle", "ApproximateEqual", "Asin", "Asinh", "Atan", "Atan2",
+        "Atanh", "BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "BesselJ0", "BesselJ1", "BesselK0", "BesselK0e",
+        "BesselK1", "BesselK1e", "BesselY0", "BesselY1", "Betainc", "Bitcast", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+        "Cast", "Ceil", "CheckNumerics", "CheckNumericsV2", "ClipByValue", "Complex", "ComplexAbs", "Conj", "Cos",
+        "Cosh", "Digamma", "Div", "DivNoNan", "Elu", "EluGrad", "EnsureShape", "Equal", "Erf", "Erfc", "Erfinv", "Exp",
+        "Expint", "Expm1", "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "Floor", "FloorDiv", "FloorMod",
+        "Greater", "GreaterEqual", "Identity", "Igamma", "IgammaGradA", "Igammac", "Imag", "Inv", "InvGrad", "Invert",
+        "IsFinite", "IsInf", "IsNan", "LeakyRelu", "LeakyReluGrad", "LeftShift", "Less", "LessEqual", "Lgamma", "Log",
+        "Log1p", "LogicalAnd", "LogicalNot", "LogicalOr", "LogicalXor", "Maximum", "Minimum", "Mod", "Mul", "MulNoNan",
+        "Ndtri", "Neg", "NextAfter", "NotEqual", "OnesLike", "Polygamma", "PopulationCount", "Pow", "PreventGradient",
+        "Real", "RealDiv", "Reciprocal", "ReciprocalGrad", "Relu", "Relu6", "Relu6Grad", "ReluGrad", "RightShift",
+        "Rint", "Round", "Rsqrt", "RsqrtGrad", "Select", "SelectV2", "Selu", "SeluGrad", "Sigmoid", "SigmoidGrad",
+        "Sign", "Sin", "Sinh", "Snapshot", "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt", "SqrtGrad",
+        "Square", "SquaredDifference", "StopGradient", "Sub", "Tan", "Tanh", "TanhGrad", "TruncateDiv", "TruncateMod",
+        "Xdivy", "Xlog1py", "Xlogy", "ZerosLike", "Zeta",
+    }
+)  # fmt: skip
 """Op types that compute each entry from the entries at the same place, with broadcasting."""
 
 
@@ -93,8 +97,9 @@ def _last_axis(flow: Flow, op: tf.Operation) -> list[State] | None:
 
 
 @layout_rule(
-    "MatrixDiagV3", "MatrixDiagPartV3", "MatrixBandPart", "MatrixInverse", "Cholesky", "MatrixDeterminant", "Qr", "Svd",
-    "MatrixSetDiagV3", "MatrixSolve", "MatrixTriangularSolve", "LogMatrixDeterminant", "SelfAdjointEigV2", "CholeskyGrad",
+    "MatrixDiagV3", "MatrixDiagPartV3", "MatrixBandPart", "MatrixInverse", "Cholesky", "MatrixDeterminant", "Qr",
+    "Svd", "MatrixSetDiagV3", "MatrixSolve", "MatrixTriangularSolve", "LogMatrixDeterminant", "SelfAdjointEigV2",
+    "CholeskyGrad",
 )  # fmt: skip
 def _matrices(flow: Flow, op: tf.Operation) -> list[State] | None:
     return _rows(flow, op, op.inputs[0], 1 if op.type == "MatrixDiagV3" else 2)
@@ -115,10 +120,10 @@ def _rows(flow: Flow, op: tf.Operation, tensor: tf.Tensor, own: int) -> list[Sta
 def _cross_entropy(flow: Flow, op: tf.Operation) -> list[State] | None:
     layouts = [layout for layout in flow.layouts(op.inputs) if layout is not None]
     fixed = [tensor for tensor in op.inputs if flow.layout(tensor) is None]
-    if any(not flow.same(flow.shape(tensor)[0], 1) for tensor in fixed):
-        return None
     if any(layout != layouts[0] for layout in layouts) or layouts[0].axis != 0:
         raise flow.couples(op)
+    if not all(flow.accepts(tensor, 0, layouts[0]) for tensor in fixed):
+        return None
     return [layouts[0], layouts[0]]
 
 
@@ -192,10 +197,8 @@ def _contract(flow: Flow, op: tf.Operation) -> list[State] | None:
     for term, tensor in zip(terms, op.inputs, strict=True):
         if label not in term:
             continue
-        other, size = flow.layout(tensor), flow.shape(tensor)[term.index(label)]
-        if other is None and not flow.same(size, 1):
-            if label not in out:
-                raise flow.couples(op, _("it sums over the axis of the examples"))
+        other = flow.layout(tensor)
+        if other is None and label in out and not flow.accepts(tensor, term.index(label), layout):
             return None
         if other is not None and (other.before, other.after) != (layout.before, layout.after):
             return None

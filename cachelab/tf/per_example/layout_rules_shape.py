@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+
 from cachelab.i18n import translate as _
-from cachelab.tf.per_example.extents import divide, mentions_examples
+from cachelab.tf.per_example.extents import divide, mentions_examples, product
 from cachelab.tf.per_example.flow import FIXED, SIZE, Layout, M, layout_rule
 from cachelab.tf.per_example.layout_tools import creates
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from cachelab.tf.per_example.flow import Flow, State
 
 
@@ -137,8 +137,7 @@ def _pack(flow: Flow, op: tf.Operation) -> list[State] | None:
 def _agrees(flow: Flow, tensor: tf.Tensor, layout: Layout | None, wanted: Layout) -> bool:
     """Return whether an operand of a join has its examples at the same place (a fixed one has none)."""
     if layout is None:
-        sizes = flow.shape(tensor)
-        return flow.batch is None and sizes is not None and flow.same(sizes[wanted.axis], wanted.size)
+        return flow.accepts(tensor, wanted.axis, wanted)
     return (layout.axis, layout.before, layout.after) == (wanted.axis, wanted.before, wanted.after)
 
 
@@ -158,9 +157,15 @@ def _concat(flow: Flow, op: tf.Operation) -> list[State] | None:
     *parts, where = op.inputs
     axis, rank, layouts = _integer(flow, where), op.outputs[0].shape.rank, flow.layouts(parts)
     found = [layout for layout in layouts if layout is not None]
-    if axis is None or rank is None or len(found) != len(parts) or len({layout.axis for layout in found}) > 1:
+    if axis is None or rank is None or len({layout.axis for layout in found}) > 1:
         return None
     axis, first = axis % rank, found[0]
+    if len(found) != len(parts):
+        alike = axis != first.axis and all(
+            flow.accepts(part, first.axis, first) for part, layout in zip(parts, layouts, strict=True) if layout is None
+        )
+        if not alike:
+            return None
     if axis == first.axis:
         # Several sets of the same examples, one after the other (siamese networks).
         if any(layout.after != first.after or not isinstance(layout.before, int) for layout in found):
@@ -270,25 +275,20 @@ def _gather(flow: Flow, op: tf.Operation) -> list[State] | None:
     axis = _integer(flow, op.inputs[2]) if op.type == "GatherV2" else 0
     batch_dims = op.get_attr("batch_dims") if op.type != "Gather" else 0
     one, other = flow.layout(parameters), flow.layout(indices)
-    rank, index_rank = parameters.shape.rank, indices.shape.rank
+    rank = None if parameters.dtype is tf.resource else parameters.shape.rank
+    index_rank = indices.shape.rank
     if axis is None or index_rank is None or (rank is None and one is not None):
         return None
     axis = axis % rank if rank is not None else axis
     if one is None:
-        if other is None or (batch_dims and other.axis < batch_dims):
-            return None
-        return [other.moved(other.axis - batch_dims + axis)]
-    if other is not None:
-        if other.axis == one.axis and one.axis < batch_dims and (one.before, one.after) == (other.before, other.after):
-            return [one.moved(one.axis)]
-        if one.axis == axis:
-            raise flow.couples(op, _("it looks entries up among all examples"))
-        return None
+        fits = other is not None and not (batch_dims and other.axis < batch_dims)
+        return [other.moved(other.axis - batch_dims + axis)] if fits else None
+    if other is None and one.axis >= batch_dims and one.axis != axis:
+        return [one.moved(one.axis if one.axis < axis else one.axis + index_rank - batch_dims - 1)]
+    own = other is not None and one.axis < batch_dims and other == one
     if one.axis == axis:
         raise flow.couples(op, _("it looks entries up among all examples"))
-    if one.axis < batch_dims:
-        return None
-    return [one.moved(one.axis if one.axis < axis else one.axis + index_rank - batch_dims - 1)]
+    return [one.moved(one.axis)] if own else None
 
 
 @layout_rule("GatherNd")
@@ -338,3 +338,14 @@ def _reverse_sequence(flow: Flow, op: tf.Operation) -> list[State] | None:
     ):
         return None
     return [one] if other is not None or op.get_attr("batch_dim") != one.axis else None
+
+
+@layout_rule("SpaceToBatchND", "BatchToSpaceND")
+def _blocks(flow: Flow, op: tf.Operation) -> list[State] | None:
+    """Follow the examples through the way in which dilated convolutions are computed on CPU."""
+    layout, sizes = flow.layout(op.inputs[0]), flow.value(op.inputs[1])
+    if layout is None or sizes is None or layout.axis != 0:
+        return None
+    blocks = product(int(size) for size in sizes)
+    before = layout.before * blocks if op.type == "SpaceToBatchND" else divide(layout.before, blocks)
+    return None if before is None else [Layout(0, before, layout.after)]

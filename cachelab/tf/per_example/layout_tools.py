@@ -42,13 +42,12 @@ def merge(flow: Flow, op: tf.Operation, tensors: Sequence[tf.Tensor], out: tf.Te
         return FIXED
     for tensor in tensors:
         place = found.axis - (rank - tensor.shape.rank)
-        if flow.layout(tensor) is None and place >= 0:
-            size = flow.shape(tensor)[place]
-            if not flow.same(size, 1):
-                raise flow.couples(
-                    op,
-                    _("it combines them with `{tensor}`, which has {size} rows but is not among the inputs").format(
-                        tensor=tensor.name, size=size if isinstance(size, int) else "?"
-                    ),
-                )
+        if flow.layout(tensor) is None and place >= 0 and not flow.accepts(tensor, place, found):
+            size = (flow.shape(tensor) or ["?"] * (place + 1))[place]
+            raise flow.couples(
+                op,
+                _("it combines them with `{tensor}`, which has {size} rows but is not among the inputs").format(
+                    tensor=tensor.name, size=size if isinstance(size, int) else "?"
+                ),
+            )
     return found

@@ -134,9 +134,14 @@ def _added(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.add_n([tf.cast(part, widest) for part in parts])
 
 
+def as_number(value: Any, dtype: tf.DType) -> tf.Tensor:
+    """Return a number or tensor in ``dtype``; ``tf.cast`` alone would round a Python float to float32 first."""
+    return tf.cast(value, dtype) if tf.is_tensor(value) else tf.convert_to_tensor(value, dtype)
+
+
 def clip_factors(norms: tf.Tensor, max_norm: Any) -> tf.Tensor:
     """Return ``min(1, max_norm / norm)`` for squared norms, 1 where the norm is 0."""
-    limit = tf.cast(max_norm, norms.dtype)
+    limit = as_number(max_norm, norms.dtype)
     return tf.math.divide_no_nan(limit, tf.maximum(tf.sqrt(norms), limit))
 
 

@@ -1,0 +1,188 @@
+"""What a live session knows of one signature: which tensors depend on what, and which run serves them.
+
+A tensor may be kept if its value depends on feeds and variables only, each read at the beginning of the call. Its
+key is the content of those feeds and the versions of those variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cachelab.explain.closure import Signature
+from cachelab.explain.plan import make_plan
+from cachelab.model import BOOKKEEPING
+
+if TYPE_CHECKING:
+    from cachelab.explain.flat import Ref
+    from cachelab.modes.graphs import Facts
+
+
+@dataclass(frozen=True)
+class Class:
+    """Tensors with the same sources: names of feeds and keys of variable cells, in a fixed order."""
+
+    number: int
+    feeds: tuple[str, ...]
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a call is run: what is fed from kept values, what is fetched in addition to be kept, what is still fed.
+
+    ``serve`` and ``keep`` hold (tensor, class index). ``mixes`` tells that the ops that still run read a variable
+    that a served value depends on too.
+    """
+
+    serve: tuple[tuple[str, int], ...]
+    keep: tuple[tuple[str, int], ...]
+    feeds: frozenset[str]
+    needed: frozenset[str]
+    mixes: bool
+
+
+class LivePlan:
+    """Analysis of one (fetches, targets, fed tensors) of the user's graph.
+
+    Parameters
+    ----------
+    facts
+        Of the user's graph.
+    fetches, targets, feeds
+        Names.
+    number
+        Function that numbers a class by its sources; classes of different signatures share numbers.
+    by_cells
+        Whether values that depend on variables may be kept.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        feeds: tuple[str, ...],
+        number: Any,
+        *,
+        by_cells: bool,
+    ) -> None:
+        self.facts, self.fetches, self.targets, self.feeds = facts, fetches, targets, feeds
+        flat = facts.flat
+        plan = make_plan(0, flat, Signature(
+            tuple(self._ref(name) for name in fetches),
+            tuple(flat.index[name] for name in targets),
+            frozenset(self._ref(name) for name in feeds),
+        ))  # fmt: skip
+        self.writes = frozenset(flat.cells[cell].key for cell in plan.writers)
+        self.effects = frozenset(flat.name[row] for row in plan.effects)
+        self.closure = facts.closure(fetches, targets, feeds)
+        self.reads = frozenset(flat.cells[cell].key for cell in plan.cells_read)
+        self.classes: list[Class] = []
+        self.class_of: dict[str, int] = {}
+        self.unworthy: set[str] = set()
+        self.alive: tuple[Any, ...] = ()
+        self._ways: dict[Any, Way] = {}
+        self._classify(plan, number, by_cells=by_cells)
+
+    def _ref(self, tensor: str) -> Ref:
+        name, _colon, output = tensor.rpartition(":")
+        return self.facts.flat.index[name], int(output)
+
+    def _classify(self, plan: Any, number: Any, *, by_cells: bool) -> None:
+        flat, variant = self.facts.flat, plan.variant(None)
+        for slots, members in zip(variant.classes, variant.members, strict=True):
+            sources = [variant.slots[slot] for slot in slots]
+            if not sources or not all(self._keyed(source, by_cells=by_cells) for source in sources):
+                continue
+            feeds = tuple(sorted(flat.tensor_name(source.of) for source in sources if source.kind == "feed"))
+            cells = tuple(sorted(flat.cells[source.of].key for source in sources if source.kind == "cell"))
+            at = len(self.classes)
+            self.classes.append(Class(number((feeds, cells)), feeds, cells))
+            for row in members:
+                if flat.type[row] not in BOOKKEEPING:
+                    self.class_of[flat.name[row]] = at
+
+    def _keyed(self, source: Any, *, by_cells: bool) -> bool:
+        """Whether a source has a version that says all about its value."""
+        if source.kind == "feed":
+            return True
+        known = source.kind == "cell" and not source.after and self.facts.flat.cells[source.of].kind == "variable"
+        return known and by_cells
+
+    def way(self, seen: tuple[bool, ...], kept: tuple[frozenset[str], ...]) -> Way:
+        """Return how to run the call.
+
+        Parameters
+        ----------
+        seen
+            For each class, whether its key was seen before.
+        kept
+            For each class, the tensors kept under its key.
+        """
+        key = (seen, kept)
+        found = self._ways.get(key)
+        if found is None:
+            if len(self._ways) > 64:  # noqa: PLR2004 - a bound on memory, far above what programs need
+                self._ways.clear()
+            found = self._ways[key] = self._make(seen, kept)
+        return found
+
+    def forget(self) -> None:
+        """Drop the ways, after what is worth keeping changed."""
+        self._ways.clear()
+
+    def _make(self, seen: tuple[bool, ...], kept: tuple[frozenset[str], ...]) -> Way:
+        barred: set[str] = set()
+        while True:
+            serve, keep = self._walk(seen, kept, barred)
+            needed = self.facts.closure(self.fetches, self.targets, (*self.feeds, *(name for name, _at in serve)))
+            lost = self.effects - needed
+            if not lost:
+                break
+            barred.update(name for name, _at in serve if lost & self.facts.closure((name,), (), self.feeds))
+        ops = self.facts.ops
+        used = {value.name for name in needed if name in ops for value in ops[name].inputs} | set(self.fetches)
+        cells = {cell for _name, at in serve for cell in self.classes[at].cells}
+        reads = {cell for name in needed for cell in self._reads(name)}
+        return Way(
+            serve=tuple(item for item in serve if item[0] in used and item[0].rpartition(":")[0] not in needed),
+            keep=tuple(item for item in keep if item[0].rpartition(":")[0] in needed),
+            feeds=frozenset(name for name in self.feeds if name in used),
+            needed=needed,
+            mixes=bool(cells & reads),
+        )
+
+    def _reads(self, name: str) -> list[str]:
+        flat = self.facts.flat
+        row = flat.index.get(name, -1)
+        return [flat.cells[cell].key for cell in (*flat.reads.get(row, ()), *flat.aliases.get(row, ()))]
+
+    def _walk(
+        self, seen: tuple[bool, ...], kept: tuple[frozenset[str], ...], barred: set[str]
+    ) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+        """Walk back from the fetches: serve what is kept, keep the first redundant tensor above what is not."""
+        serve: dict[str, int] = {}
+        keep: dict[str, int] = {}
+        visited: set[tuple[str, bool]] = set()
+        stack = [(name, False) for name in self.fetches if name not in self.feeds]
+        stack += [(f"^{name}", False) for name in self.targets]
+        while stack:
+            name, below = stack.pop()
+            if (name, below) in visited:
+                continue
+            visited.add((name, below))
+            op = self.facts.ops.get(name[1:] if name[0] == "^" else name.rpartition(":")[0])
+            if op is None:
+                continue
+            at = self.class_of.get(op.name) if name[0] != "^" and name not in barred else None
+            if at is not None and seen[at]:
+                if name in kept[at]:
+                    serve[name] = at
+                    continue
+                if not below and name not in self.unworthy and not self.facts.unholdable(name):
+                    keep[name] = at
+                    below = True
+            stack.extend((value.name, below) for value in op.inputs if value.name not in self.feeds)
+            stack.extend((f"^{control.name}", below) for control in op.control_inputs)
+        return list(serve.items()), list(keep.items())

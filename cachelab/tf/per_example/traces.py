@@ -1,0 +1,43 @@
+"""Traces of the user's functions, found again as long as the function is the same object."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from tensorflow.python.autograph.core import ag_ctx as control_status
+from tensorflow.python.autograph.impl import api as autograph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KEPT: Final = 64
+
+
+class Traces:
+    """Values by key, the least recently used one goes first; a key's function is kept alive with its value."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Any, tuple[Any, Any]] = OrderedDict()
+
+    def get(self, function: Any, rest: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """Return the value for ``function`` and the hashable ``rest``, made now or found again."""
+        try:
+            hash(function)
+            key = (function, rest)
+        except TypeError:
+            key = (id(function), rest)
+        if key not in self._found:
+            self._found[key] = (function, make())
+            while len(self._found) > _KEPT:
+                self._found.popitem(last=False)
+        self._found.move_to_end(key)
+        return self._found[key][1]
+
+
+def converted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the user's function as AutoGraph makes it.
+
+    Ours are not: tracing them with it takes several times as long.
+    """
+    return autograph.tf_convert(function, control_status.control_status_ctx())

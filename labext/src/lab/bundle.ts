@@ -1,0 +1,15 @@
+/** The explorer as the widget ships it: the extension shows the very same bundle. */
+
+import { deliver, mountBytes, mountText } from "../../../cachelab/static/widget.js";
+
+export { deliver, mountBytes, mountText };
+
+/** A link to the kernel, as the explorer expects it. */
+export interface Host {
+  send(message: Record<string, unknown>): void;
+}
+
+export interface Mounted {
+  explorer: { receive(message: Record<string, unknown>): void };
+  stop(): void;
+}

@@ -1,0 +1,311 @@
+/**
+ * The tree of a graph: name scopes, and where a level would hold more than `CAP` children, groups made of series,
+ * of siblings with the same shape, of common name beginnings, and at last of consecutive parts.
+ * Levels are arranged when they are first opened, so that a graph of 55,000 ops costs what is looked at.
+ */
+
+import type { Graph } from "./graph.ts";
+import { shorten } from "./strings.ts";
+
+/** Most children that one level shows. */
+export const CAP = 40;
+const ROOMY = 28;
+
+export type Kind = "op" | "scope" | "series" | "part";
+
+export interface Group {
+  id: string;
+  label: string;
+  kind: Kind;
+  parent: Group | null;
+  children: Group[];
+  /** Row of an op, -1 for the others. */
+  row: number;
+  /** Rows of all ops below, docked ones left out. */
+  rows: number[];
+  /** Hash of the types and names below with their numbers removed: equal for siblings of the same shape. */
+  shape: number;
+  arranged: boolean;
+}
+
+export interface Tree {
+  root: Group;
+  graph: Graph;
+  /** 1 where an op docks on its consumers and has no node of its own. */
+  docked: Uint8Array;
+  byId: Map<string, Group>;
+  leaf: (Group | undefined)[];
+}
+
+const make = (id: string, label: string, kind: Kind, parent: Group | null, row = -1): Group => ({
+  id, label, kind, parent, children: [], row, rows: row >= 0 ? [row] : [], shape: 0, arranged: kind === "op",
+});
+
+const hash = (text: string, seed = 5381): number => {
+  let value = seed;
+  for (let i = 0; i < text.length; i++) value = (value * 33) ^ text.charCodeAt(i);
+  return value | 0;
+};
+
+const stems = new Map<string, string>();
+
+/** A name without its numbers: siblings of one series have the same. */
+export function stem(name: string): string {
+  let found = stems.get(name);
+  if (found === undefined) {
+    found = name.replace(/\d+/g, "#").replace(/_#$/, "");
+    if (stems.size > 200_000) stems.clear();
+    stems.set(name, found);
+  }
+  return found;
+}
+
+/** Build the tree of the ops in `shown`; `fetched` ops always get a node. */
+export function buildTree(graph: Graph, shown: Uint8Array, fetched: ReadonlySet<number>): Tree {
+  const docked = graph.docked(fetched);
+  const root = make("", "", "scope", null);
+  const leaf: (Group | undefined)[] = new Array<Group | undefined>(graph.size);
+  const scopes = new Map<string, Group>([["", root]]);
+  const visible: number[] = [];
+  const inner = new Set<string>();
+  for (let row = 0; row < graph.size; row++) {
+    if (!shown[row] || docked[row]) continue;
+    visible.push(row);
+    const name = graph.name[row];
+    for (let at = name.lastIndexOf("/"); at > 0; at = name.lastIndexOf("/", at - 1)) {
+      const path = name.slice(0, at);
+      if (inner.has(path)) break;
+      inner.add(path);
+    }
+  }
+  const scope = (path: string): Group => {
+    let found = scopes.get(path);
+    if (!found) {
+      const cut = path.lastIndexOf("/");
+      const parent = scope(cut < 0 ? "" : path.slice(0, cut));
+      found = make(path, path.slice(cut + 1), "scope", parent);
+      parent.children.push(found);
+      scopes.set(path, found);
+    }
+    return found;
+  };
+  for (const row of visible) {
+    const name = graph.name[row];
+    const own = inner.has(name);
+    const cut = name.lastIndexOf("/");
+    const parent = scope(own ? name : cut < 0 ? "" : name.slice(0, cut));
+    const group = make(own ? `${name}/()` : name, name.slice(cut + 1), "op", parent, row);
+    parent.children.push(group);
+    leaf[row] = group;
+  }
+  finish(root, graph);
+  // Groups are known by their id from when their level is arranged.
+  return { root, graph, docked, byId: new Map([["", root]]), leaf };
+}
+
+/** Merge scopes with one child into it, gather rows and shapes from the leaves up. */
+function finish(group: Group, graph: Graph): void {
+  group.children = group.children.map((child) => {
+    finish(child, graph);
+    if (child.kind !== "scope" || child.children.length !== 1) return child;
+    const only = child.children[0];
+    only.label = only.id === `${child.id}/()` ? child.label : `${child.label}/${only.label}`;
+    only.parent = group;
+    return only;
+  });
+  summarise(group, graph);
+}
+
+function summarise(group: Group, graph: Graph): void {
+  if (group.kind === "op") {
+    group.shape = hash(graph.type[group.row]);
+    return;
+  }
+  group.rows = [];
+  let shape = 7;
+  for (const child of group.children) {
+    for (const row of child.rows) group.rows.push(row);
+    // Order does not matter: TensorFlow numbers siblings in the order in which they were built.
+    shape = (shape + Math.imul(hash(stem(child.label), child.shape), 31)) | 0;
+  }
+  group.shape = shape;
+}
+
+/** Bring the children of `group` down to at most `CAP`. Called before a level is drawn. */
+export function arrange(tree: Tree, group: Group): void {
+  if (group.arranged) return;
+  group.arranged = true;
+  if (group.children.length > ROOMY) reduce(tree, group);
+  for (const child of group.children) tree.byId.set(child.id, child);
+}
+
+function reduce(tree: Tree, group: Group): void {
+  const links = siblingLinks(tree, group);
+  const order = topological(group.children, links);
+  group.children = order.map((i) => group.children[i]);
+  const place = new Map(order.map((from, to) => [from, to]));
+  const next = order.map((i) => [...links[i]].map((j) => place.get(j) as number));
+  bundle(tree, group, alike(group.children, next), "series");
+  if (group.children.length > CAP) bundle(tree, group, byPrefix(group.children), "scope");
+  if (group.children.length > CAP) bundle(tree, group, inParts(group.children), "part");
+}
+
+/** For each child the children that use one of its values. */
+function siblingLinks(tree: Tree, group: Group): Set<number>[] {
+  const child = new Int32Array(tree.graph.size).fill(-1);
+  group.children.forEach((one, i) => one.rows.forEach((row) => (child[row] = i)));
+  const links = group.children.map(() => new Set<number>());
+  const { at, list } = tree.graph.consumers;
+  for (const row of group.rows)
+    for (let k = at[row]; k < at[row + 1]; k++) {
+      const j = child[list[k]];
+      if (j >= 0 && j !== child[row]) links[child[row]].add(j);
+    }
+  return links;
+}
+
+/** An order in which values flow forward where there is one; cycles are cut at the op built first. */
+function topological(children: readonly Group[], links: readonly ReadonlySet<number>[]): number[] {
+  const waiting = children.map(() => 0);
+  links.forEach((set) => set.forEach((j) => (waiting[j] += 1)));
+  const done = children.map(() => false);
+  const order: number[] = [];
+  const ready = children.map((_, i) => i).filter((i) => waiting[i] === 0);
+  let fallback = 0;
+  let head = 0;
+  while (order.length < children.length) {
+    if (head === ready.length) {
+      while (done[fallback]) fallback += 1;
+      ready.push(fallback);
+    }
+    const i = ready[head++];
+    if (done[i]) continue;
+    done[i] = true;
+    order.push(i);
+    for (const j of links[i]) if (--waiting[j] === 0 && !done[j]) ready.push(j);
+  }
+  return order;
+}
+
+/** Siblings with equal shape and stem that stand side by side: none uses another's value, same distance from the start. */
+function alike(children: readonly Group[], next: readonly number[][]): (string | null)[] {
+  const depth = children.map(() => 0);
+  next.forEach((targets, i) => targets.forEach((j) => j > i && (depth[j] = Math.max(depth[j], depth[i] + 1))));
+  const has = { in: children.map(() => false), out: next.map((targets) => targets.length > 0) };
+  next.forEach((targets) => targets.forEach((j) => (has.in[j] = true)));
+  return children.map((child, i) => {
+    const end = !has.out[i] ? "end" : !has.in[i] ? "start" : String(depth[i]);
+    return `${stem(child.label)}|${child.shape}|${end}`;
+  });
+}
+
+/** The shortest beginning of names (cut at `_ - .` and between letters and numbers) that leaves few enough groups. */
+function byPrefix(children: readonly Group[]): (string | null)[] {
+  const words = children.map((child) => child.label.split(/(?<=[_\-.])|(?<=[a-zA-Z])(?=\d)|(?<=\d)(?=[a-zA-Z])/));
+  let best: (string | null)[] = children.map(() => null);
+  for (let length = 1; length <= 9; length++) {
+    const keys = words.map((word) => (word.length > length ? word.slice(0, length).join("") : null));
+    const sizes = new Map<string, number>();
+    for (const key of keys) if (key) sizes.set(key, (sizes.get(key) ?? 0) + 1);
+    const singles = keys.filter((key) => !key || (sizes.get(key) as number) < 3).length;
+    const total = singles + [...sizes.values()].filter((n) => n >= 3).length;
+    const largest = Math.max(0, ...sizes.values());
+    if (total > CAP) break;
+    // A beginning that nearly all share tells nothing: look for a longer one.
+    if (largest === children.length) continue;
+    best = keys;
+    if (largest < children.length * 0.7) break;
+  }
+  return best;
+}
+
+/** Consecutive stretches of near equal size, in the order in which values flow. */
+function inParts(children: readonly Group[]): (string | null)[] {
+  const parts = Math.min(CAP, Math.max(2, Math.ceil(Math.sqrt(children.length / 2))));
+  return children.map((_, i) => `part ${1 + Math.floor((i * parts) / children.length)}`);
+}
+
+/** Put children with the same key under a new group each; keys with fewer than three members leave them as they are. */
+function bundle(tree: Tree, group: Group, keys: readonly (string | null)[], kind: Kind): void {
+  const members = new Map<string, Group[]>();
+  group.children.forEach((child, i) => {
+    const key = keys[i];
+    if (key === null) return;
+    const set = members.get(key);
+    if (set) set.push(child);
+    else members.set(key, [child]);
+  });
+  const least = kind === "part" ? 2 : 3;
+  const made = new Map<string, Group>();
+  const children: Group[] = [];
+  group.children.forEach((child, i) => {
+    const key = keys[i];
+    const set = key === null ? undefined : members.get(key);
+    if (!set || set.length < least || set.length === group.children.length) return void children.push(child);
+    let one = made.get(key as string);
+    if (!one) {
+      one = make(freeId(tree, `${group.id}~${key}`), bundleLabel(set, key as string, kind), kind, group);
+      one.children = set;
+      for (const member of set) member.parent = one;
+      summarise(one, tree.graph);
+      tree.byId.set(one.id, one);
+      made.set(key as string, one);
+      children.push(one);
+    }
+  });
+  group.children = children;
+}
+
+function freeId(tree: Tree, wish: string): string {
+  let id = wish;
+  for (let n = 2; tree.byId.has(id) || tree.graph.row.has(id); n++) id = `${wish}·${n}`;
+  return id;
+}
+
+function bundleLabel(set: readonly Group[], key: string, kind: Kind): string {
+  if (kind === "series") return `${stem(set[0].label).replace(/#/g, "n")} ×${set.length}`;
+  if (kind === "part") {
+    const [first, last] = [set[0].label, set[set.length - 1].label];
+    let shared = 0;
+    while (shared < first.length && first[shared] === last[shared]) shared += 1;
+    const cut = Math.max(first.slice(0, shared).lastIndexOf("_"), first.slice(0, shared).lastIndexOf("/")) + 1;
+    return `${shorten(first.slice(cut), 20)} to ${shorten(last.slice(cut), 20)}`;
+  }
+  return `${key.replace(/[_\-.]+$/, "")}… ×${set.length}`;
+}
+
+/** Groups from the root's child down to `group` itself. */
+export function path(group: Group): Group[] {
+  const steps: Group[] = [];
+  for (let at: Group | null = group; at?.parent; at = at.parent) steps.unshift(at);
+  return steps;
+}
+
+/** Arrange whatever leads to `row`, so that its leaf has its final ancestors. */
+export function reveal(tree: Tree, row: number): Group | undefined {
+  const leaf = tree.leaf[row];
+  if (!leaf) return undefined;
+  for (let again = true; again; ) {
+    again = false;
+    for (const step of [tree.root, ...path(leaf)])
+      if (!step.arranged) {
+        arrange(tree, step);
+        again = true;
+        break;
+      }
+  }
+  return leaf;
+}
+
+/** Share of each status among the ops of a group, bookkeeping left out unless there is nothing else. */
+export function mix(group: Group, status: Uint8Array, bookkeeping: Uint8Array): number[] {
+  const counts = new Array<number>(11).fill(0);
+  let any = false;
+  for (const row of group.rows)
+    if (!bookkeeping[row]) {
+      counts[status[row]] += 1;
+      any = true;
+    }
+  if (!any) for (const row of group.rows) counts[status[row]] += 1;
+  return counts;
+}

@@ -1,0 +1,52 @@
+/** What is open at the start: scopes with redundant work, as long as the picture stays readable. */
+
+import type { App } from "./app.ts";
+import { arrange, type Group } from "./hierarchy.ts";
+import { RECOMPUTED, REUSED } from "./statuses.ts";
+
+const ROOM = 34;
+
+/** Ids of the groups to open: those with the most redundant time first, small ones only. */
+export function initiallyOpen(app: App): ReadonlySet<string> {
+  const { root } = app.tree();
+  const execution = app.recording.run;
+  const { bookkeeping, size } = app.graph();
+  const weight = new Float64Array(size);
+  let redundant = false;
+  const seen = new Set<number>();
+  for (const [e, call] of execution.calls.entries()) {
+    if (call.graph !== app.state.graph || seen.has(call.columns) || seen.size >= 40) continue;
+    seen.add(call.columns);
+    const status = execution.status(e);
+    const { op, seconds } = execution.columns(e);
+    for (let i = 0; i < op.length; i++) {
+      const hit = status[op[i]] === RECOMPUTED || status[op[i]] === REUSED;
+      if (!hit || bookkeeping[op[i]]) continue;
+      redundant = true;
+      weight[op[i]] += seconds[i] + 1e-9;
+    }
+  }
+  const open = new Set<string>();
+  let shown = root.children.length;
+  const heap: Group[] = root.children.filter((child) => child.kind !== "op");
+  const worth = (group: Group): number => group.rows.reduce((sum, row) => sum + weight[row], 0);
+  const whole = redundant ? weight.reduce((sum, one) => sum + one, 0) : 0;
+  const value = new Map(heap.map((group) => [group, worth(group)]));
+  while (heap.length) {
+    heap.sort((a, b) => (value.get(b) as number) - (value.get(a) as number));
+    const group = heap.shift() as Group;
+    // A small share of the redundant work is no reason to open; without redundancy a graph of few ops is shown whole.
+    if ((value.get(group) as number) <= 0.04 * whole && (redundant || root.rows.length > ROOM)) break;
+    if (group.rows.length > 5000) continue;
+    arrange(app.tree(), group);
+    if (shown + group.children.length > ROOM) continue;
+    open.add(group.id);
+    shown += group.children.length;
+    for (const child of group.children)
+      if (child.kind !== "op") {
+        heap.push(child);
+        value.set(child, worth(child));
+      }
+  }
+  return open;
+}

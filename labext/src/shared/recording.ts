@@ -1,0 +1,271 @@
+/** A recording as the views read it: statuses by row and call, causes, versions of sources, sums. */
+
+import type { RawCall, RawCause, RawColumns, RawMode, RawRecording, RawReplay } from "./format.ts";
+import { Graph } from "./graph.ts";
+import { executed, PRUNED, RECOMPUTED, statusIndex } from "./statuses.ts";
+
+export interface Cell {
+  status: number;
+  evidence: string;
+  seconds: number;
+  bytes: number;
+  count: number;
+  witness: number | null;
+  causes: RawCause[];
+  shape: string;
+  device: string;
+  into: string;
+  /** False where the columns do not list the op: no fetch of the call needs it. */
+  listed: boolean;
+}
+
+export interface Totals {
+  /** Op executions (not bookkeeping) by status index. */
+  counts: number[];
+  /** Op seconds by status index. */
+  seconds: number[];
+  wall: number;
+}
+
+const EVIDENCE: Readonly<Record<string, string>> = { m: "measured", d: "derived", a: "assumed" };
+const shift = (call: number | null, by: number): number | null => (call === null ? null : call + by);
+
+/** What one way of executing the calls did: the recording itself (`run`), or a replay in another mode. */
+export class Execution {
+  readonly mode: string;
+  readonly calls: readonly RawCall[];
+  readonly raw: RawReplay;
+  private readonly graphs: ReadonlyMap<number, Graph>;
+  private readonly places = new Map<number, Int32Array>();
+  private readonly statuses = new Map<number, Uint8Array>();
+  private readonly sums = new Map<number, Totals>();
+  private readonly bases = new Map<number, number>();
+
+  constructor(mode: string, raw: RawReplay, graphs: ReadonlyMap<number, Graph>) {
+    this.mode = mode;
+    this.raw = raw;
+    this.calls = raw.calls;
+    this.graphs = graphs;
+    for (const call of raw.calls) if (!this.bases.has(call.columns)) this.bases.set(call.columns, call.index);
+  }
+
+  graph(entry: number): Graph {
+    return this.graphs.get(this.calls[entry].graph) ?? [...this.graphs.values()][0];
+  }
+
+  columns(entry: number): RawColumns {
+    return this.raw.columns[this.calls[entry].columns];
+  }
+
+  /** Place of each row in the call's columns, -1 where they do not list it. */
+  private place(entry: number): Int32Array {
+    const key = this.calls[entry].columns;
+    let place = this.places.get(key);
+    if (!place) {
+      place = new Int32Array(this.graph(entry).size).fill(-1);
+      const { op } = this.columns(entry);
+      for (let i = 0; i < op.length; i++) place[op[i]] = i;
+      this.places.set(key, place);
+      if (this.places.size > 64) this.places.delete(this.places.keys().next().value as number);
+    }
+    return place;
+  }
+
+  /** Status index of each row of the graph in a call; what the columns do not list is `pruned`. */
+  status(entry: number): Uint8Array {
+    const key = this.calls[entry].columns;
+    let found = this.statuses.get(key);
+    if (!found) {
+      found = new Uint8Array(this.graph(entry).size).fill(PRUNED);
+      const { op, status } = this.columns(entry);
+      for (let i = 0; i < op.length; i++) found[op[i]] = statusIndex(status[i]);
+      this.statuses.set(key, found);
+      if (this.statuses.size > 256) this.statuses.delete(this.statuses.keys().next().value as number);
+    }
+    return found;
+  }
+
+  /** Op seconds of the rows in a call, zero where an op did not run. */
+  seconds(entry: number): (row: number) => number {
+    const place = this.place(entry);
+    const { seconds } = this.columns(entry);
+    return (row) => (place[row] < 0 ? 0 : seconds[place[row]]);
+  }
+
+  /** A key for each row: rows with equal keys have the same status, witness, target and causes in the call. */
+  kinds(entry: number): (row: number) => string {
+    const place = this.place(entry);
+    const { status, witness, cause, into } = this.columns(entry);
+    return (row) => {
+      const at = place[row];
+      return at < 0 ? "" : `${status[at]}${witness[at]}|${into?.length ? into[at] : -1}|${cause[at].join()}`;
+    };
+  }
+
+  starts(entry: number): (row: number) => number {
+    const place = this.place(entry);
+    const { start } = this.columns(entry);
+    return (row) => (place[row] < 0 || !start?.length ? -1 : start[place[row]]);
+  }
+
+  cell(entry: number, row: number): Cell {
+    const at = this.place(entry)[row];
+    const columns = this.columns(entry);
+    if (at < 0)
+      return {
+        status: PRUNED, evidence: "derived", seconds: 0, bytes: 0, count: 0, witness: null, causes: [], shape: "",
+        device: "", into: "", listed: false,
+      };
+    const call = this.calls[entry];
+    const by = call.index - (columns.base ?? this.bases.get(call.columns) ?? call.index);
+    const pick = (list: number[] | undefined, names: readonly string[] | undefined): string =>
+      list?.length && list[at] >= 0 ? (names?.[list[at]] ?? "") : "";
+    return {
+      status: statusIndex(columns.status[at]),
+      evidence: EVIDENCE[columns.evidence[at]] ?? "assumed",
+      seconds: columns.seconds[at],
+      bytes: columns.bytes[at],
+      count: columns.count[at],
+      witness: shift(columns.witness[at], by),
+      causes: columns.cause[at].map((cause) => this.cause(cause, by)),
+      shape: pick(columns.shape, this.raw.shapes),
+      device: pick(columns.device, this.raw.devices),
+      into: pick(columns.into, this.graph(entry).name),
+      listed: true,
+    };
+  }
+
+  private cause(index: number, by: number): RawCause {
+    const cause = this.raw.causes[index];
+    if (!cause) return { kind: "", source: "", call: null, text: "" };
+    const call = shift(cause.call, by);
+    return { ...cause, call, text: cause.text.replaceAll("{call}", String(call)) };
+  }
+
+  /** Sums of one call, bookkeeping ops left out. */
+  totals(entry: number): Totals {
+    const key = this.calls[entry].columns;
+    let found = this.sums.get(key);
+    if (!found) {
+      found = { counts: new Array<number>(11).fill(0), seconds: new Array<number>(11).fill(0), wall: 0 };
+      const { op, status, seconds, count } = this.columns(entry);
+      const { bookkeeping } = this.graph(entry);
+      for (let i = 0; i < op.length; i++) {
+        if (bookkeeping[op[i]]) continue;
+        const index = statusIndex(status[i]);
+        found.counts[index] += Math.max(count[i], 1);
+        found.seconds[index] += seconds[i];
+      }
+      this.sums.set(key, found);
+    }
+    return { ...found, wall: this.calls[entry].seconds };
+  }
+
+  /** Sums over all calls, repeats counted. */
+  all(): Totals & { calls: number } {
+    const sum = { counts: new Array<number>(11).fill(0), seconds: new Array<number>(11).fill(0), wall: 0, calls: 0 };
+    this.calls.forEach((call, entry) => {
+      const times = call.repeat ?? 1;
+      const one = this.totals(entry);
+      sum.calls += times;
+      sum.wall += one.wall * times;
+      for (let s = 0; s < 11; s++) {
+        sum.counts[s] += one.counts[s] * times;
+        sum.seconds[s] += one.seconds[s] * times;
+      }
+    });
+    return sum;
+  }
+
+  /** The call's number as people read it: `3`, or `3–102` where equal calls are one entry. */
+  label(entry: number): string {
+    const { index, repeat = 1 } = this.calls[entry];
+    return repeat > 1 ? `${index}–${index + repeat - 1}` : String(index);
+  }
+
+  /** Entry that holds call `index`, -1 if none does. */
+  entry(index: number): number {
+    return this.calls.findIndex((call) => index >= call.index && index < call.index + (call.repeat ?? 1));
+  }
+
+  /** Entry of the previous call on the same graph, -1 if this is the first. */
+  previous(entry: number): number {
+    for (let i = entry - 1; i >= 0; i--) if (this.calls[i].graph === this.calls[entry].graph) return i;
+    return -1;
+  }
+
+  /** Whether the op ran and its value was known: what a cache would have saved. */
+  redundant(entry: number): number {
+    return this.totals(entry).seconds[RECOMPUTED];
+  }
+
+  ran(entry: number): number {
+    return this.totals(entry).counts.reduce((sum, n, status) => (executed(status) ? sum + n : sum), 0);
+  }
+}
+
+export class Recording {
+  readonly raw: RawRecording;
+  readonly graphs = new Map<number, Graph>();
+  readonly executions = new Map<string, Execution>();
+  readonly results = new Map<string, RawMode>();
+
+  constructor(raw: RawRecording) {
+    this.raw = raw;
+    for (const graph of raw.graphs) this.graphs.set(graph.id, new Graph(graph));
+    this.executions.set("run", new Execution("run", raw, this.graphs));
+    for (const mode of raw.modes ?? []) this.results.set(mode.mode, mode);
+    for (const [mode, replay] of Object.entries(raw.replays ?? {})) this.add(mode, replay);
+  }
+
+  get run(): Execution {
+    return this.executions.get("run") as Execution;
+  }
+
+  add(mode: string, replay: RawReplay): void {
+    if (mode !== "run" && replay.calls.length) this.executions.set(mode, new Execution(mode, replay, this.graphs));
+  }
+
+  /** The line of user code at an index, as `cell 3, line 4` and its text. */
+  line(index: number): { where: string; text: string } | null {
+    const line = index >= 0 ? this.raw.lines[index] : undefined;
+    return line ? { where: `${line[0]}, line ${line[1]}`, text: line[2] } : null;
+  }
+
+  /** Rows that some call lists or fetches, for one graph: what the pictures show. All rows if no call lists any. */
+  used(graph: Graph): { shown: Uint8Array; fetched: Set<number> } {
+    const shown = new Uint8Array(graph.size);
+    const fetched = new Set<number>();
+    const seen = new Set<number>();
+    let any = false;
+    for (const execution of this.executions.values())
+      execution.calls.forEach((call, entry) => {
+        if (call.graph !== graph.id) return;
+        for (const fetch of call.fetches) {
+          const row = graph.producer(fetch);
+          if (row >= 0) fetched.add(row);
+        }
+        if (execution.mode === "run" && seen.has(call.columns)) return;
+        seen.add(call.columns);
+        for (const row of execution.columns(entry).op) {
+          shown[row] = 1;
+          any = true;
+        }
+      });
+    if (!any) shown.fill(1);
+    return { shown, fetched };
+  }
+
+  /** Version label of each source (by its name) in a call of the recording, and whether it is new against the call before. */
+  versions(entry: number, execution: Execution = this.run): Map<string, { label: string; fresh: boolean | null }> {
+    const labels = (e: number): Map<number, string> => new Map(e < 0 ? [] : (execution.calls[e].versions ?? []));
+    const before = labels(execution.previous(entry));
+    const result = new Map<string, { label: string; fresh: boolean | null }>();
+    for (const [source, label] of execution.calls[entry].versions ?? []) {
+      const name = this.raw.sources?.[source]?.name;
+      if (name === undefined) continue;
+      result.set(name, { label, fresh: before.has(source) ? before.get(source) !== label : null });
+    }
+    return result;
+  }
+}

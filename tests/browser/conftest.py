@@ -1,0 +1,261 @@
+"""A real JupyterLab (and Notebook 7) on a free port, driven in the system's Chromium."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "face"))
+ARTIFACTS = ROOT / "artifacts"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+]
+TOKEN = "browser-tests"
+NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
+
+
+def chromium_path() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("needs the system's Chromium")
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def notebook(*cells: str) -> dict[str, Any]:
+    blank = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    return {
+        "cells": [{**blank, "id": f"cell{i}", "source": text} for i, text in enumerate(cells)],
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+class Server:
+    """One Jupyter server in its own folders; notebooks are written into ``work``."""
+
+    def __init__(self, home: Path, app: str, extension: Path | None = None) -> None:
+        self.work = home / "work"
+        self.app = app
+        settings = home / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+        for folder in (self.work, settings, home / "runtime", home / "config", home / "data"):
+            folder.mkdir(parents=True)
+        (settings / "notification.jupyterlab-settings").write_text(json.dumps(NO_NEWS))
+        if extension is not None:
+            shutil.copytree(extension, home / "data" / "labextensions" / "cachelab")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        path = [
+            str(ROOT),
+            str(ROOT / "tests" / "face"),
+            str(ROOT / "tests" / "browser"),
+            os.environ.get("PYTHONPATH", ""),
+        ]
+        env = {
+            **os.environ,
+            "JUPYTER_CONFIG_DIR": str(home / "config"),
+            "JUPYTER_DATA_DIR": str(home / "data"),
+            "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+            "JUPYTERLAB_SETTINGS_DIR": str(home / "lab" / "user-settings"),
+            "JUPYTERLAB_WORKSPACES_DIR": str(home / "lab" / "workspaces"),
+            "IPYTHONDIR": str(home / "ipython"),
+            "PYTHONPATH": os.pathsep.join(filter(None, path)),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        command = [
+            sys.executable, "-m", "jupyter", app, "--no-browser", f"--port={self.port}", "--allow-root",
+            f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.work}", "--expose-app-in-browser",
+            "--ServerApp.port_retries=0",
+        ]  # fmt: skip
+        self.log = (home / "server.log").open("wb")
+        self.process = subprocess.Popen(command, env=env, stdout=self.log, stderr=subprocess.STDOUT, cwd=self.work)
+        self._wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self._answers():
+                return
+            time.sleep(0.3)
+        raise RuntimeError(f"Jupyter did not start: {Path(self.log.name).read_text()[-2000:]}")
+
+    def _answers(self) -> bool:
+        with suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api?token={TOKEN}", timeout=2).close()
+            return True
+        return False
+
+    def close(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.log.close()
+
+    def write(self, name: str, *cells: str) -> str:
+        (self.work / name).write_text(json.dumps(notebook(*cells)))
+        tree = "notebooks" if self.app == "notebook" else "lab/tree"
+        return f"http://127.0.0.1:{self.port}/{tree}/{name}?token={TOKEN}" + (
+            "" if self.app == "notebook" else "&reset"
+        )
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("lab"), "lab")
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def notebook7(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("notebook7"), "notebook")
+    yield server
+    server.close()
+
+
+_PANEL = (
+    "[...(window.jupyterapp?.shell?.widgets('main') ?? [])].find((one) => one.sessionContext && one.content?.widgets)"
+)
+_READY = f"""async () => {{
+  const panel = {_PANEL};
+  if (!panel) return false;
+  await panel.context.ready; await panel.sessionContext.ready;
+  return Boolean(panel.sessionContext.session?.kernel);
+}}"""
+_RUN = f"""async (index) => {{
+  const panel = {_PANEL};
+  window.jupyterapp.shell.activateById(panel.id);
+  panel.content.activeCellIndex = index;
+  await window.jupyterapp.commands.execute('notebook:run-cell');
+  return JSON.stringify(panel.content.widgets[index].model.toJSON().outputs);
+}}"""
+
+
+class Notebook:
+    """One open notebook: cells are run through Jupyter's own commands, which never get lost."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def open(self, url: str) -> None:
+        self.page.goto(url)
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait for the notebook and its kernel; the page may still reload itself meanwhile."""
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            if self._ready():
+                return
+            self.page.wait_for_timeout(300)
+        raise AssertionError("the notebook did not get ready")
+
+    def _ready(self) -> bool:
+        from playwright.sync_api import Error
+
+        with suppress(Error):
+            return bool(self.page.evaluate(_READY))
+        return False
+
+    def run(self, index: int) -> list[dict[str, Any]]:
+        outputs: list[dict[str, Any]] = json.loads(self.page.evaluate(_RUN, index))
+        wrong = [one for one in outputs if one["output_type"] == "error"]
+        assert not wrong, "\n".join(wrong[0]["traceback"])
+        return outputs
+
+    def start(self, index: int) -> None:
+        """Run a cell without waiting for its end."""
+        self.page.evaluate(f"index => {{ ({_RUN})(index); }}", index)
+
+    def text(self, index: int) -> str:
+        """Return what a cell printed."""
+        return "".join(
+            "".join(one.get("text", "")) for one in self.run(index) if one["output_type"] == "stream"
+        ).strip()
+
+
+@pytest.fixture
+def open_notebook(chromium: Any) -> Iterator[Any]:
+    pages = []
+
+    def opener(
+        server: Server, name: str, *cells: str, dark: bool = False, width: int = 1500, height: int = 1300
+    ) -> Notebook:
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", accept_downloads=True
+        )
+        page = context.new_page()
+        pages.append(context)
+        page.set_default_timeout(30_000)
+        book = Notebook(page)
+        book.open(server.write(name, *cells))
+        return book
+
+    yield opener
+    for context in pages:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def axe_source() -> str:
+    """Return axe-core, which finds what people with assistive technology can't use."""
+    import front_node
+
+    return (front_node.front_tools() / "axe-core" / "axe.min.js").read_text()
+
+
+@pytest.fixture
+def violations(axe_source: str) -> Any:
+    """Return a function that lists axe's complaints about the explorer of a page."""
+
+    def check(page: Any, selector: str = ".cachelab-explorer") -> list[str]:
+        page.evaluate(axe_source)
+        found = page.evaluate(
+            "async (place) => (await axe.run(place, { resultTypes: ['violations'] })).violations", selector
+        )
+        return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]]
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def artifacts() -> Path:
+    ARTIFACTS.mkdir(exist_ok=True)
+    return ARTIFACTS

@@ -1,0 +1,153 @@
+"""Every mode on small programs: applies or refuses with the right reason, agrees with what was recorded."""
+
+from __future__ import annotations
+
+import pytest
+from modes_programs import PROGRAMS
+from modes_tools import by_hand, record, same
+
+from cachelab import modes
+from cachelab.model import MODES
+from cachelab.modes.bench import Bench
+
+KEEPING = ("variable", "feed", "handle", "memo")
+WRITES = "writes"
+EXPECTED = {
+    # program -> mode -> reason if refused, else (equality, executions that the mode saves, values reused)
+    "head": {**dict.fromkeys(KEEPING, ("equal", 8, 4)), "joint": "`pairs:0` has 5 values; a run takes one",
+             "partial_run": "`pairs:0` has 5 values; a handle takes one per placeholder", "per_example": WRITES},
+    "head_ref": {**dict.fromkeys(KEEPING, ("equal", 8, 4))},
+    "head_sgd": {**dict.fromkeys(KEEPING, ("equal", 8, 4))},
+    "train_all": {**dict.fromkeys(KEEPING, "")},
+    "two_fetches": {**dict.fromkeys((*KEEPING, "joint", "partial_run"), ("equal", 7, 3))},
+    "batches": {"memo": ("equal", 16, 4), "feed": ("equal", 8, 2), "variable": ("equal", 8, 2),
+                "partial_run": "`x:0` has 2 values"},
+    "examples": {"per_example": ("close", 42, 0), **dict.fromkeys(KEEPING, "No op is redundant")},
+    "sampler": {"joint": ("differs", 2, 1), "partial_run": ("differs", 2, 1), "per_example": "draws random numbers"},
+    "control_flow": {**dict.fromkeys(KEEPING, ("equal", None, 3)), "partial_run": "`flag:0` has 2 values"},
+    "control_flow_v1": {**dict.fromkeys(KEEPING, ("equal", None, 3)), "per_example": ""},
+    "writer_between": {"partial_run": "`bump` writes `v` between calls 1 and 2", "joint": "`bump` writes `v`",
+                       "memo": "No op is redundant"},
+    "dropout": {**dict.fromkeys(KEEPING, ("equal", None, 3)), "joint": ("differs", None, 3)},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recordings():
+    """Each program recorded once; its graph is alive as long as the program."""
+    found = {}
+
+    def get(name):
+        if name not in found:
+            program = PROGRAMS[name]()
+            recording = record(program)
+            found[name] = program, recording, Bench(recording, repeats=1)
+        return found[name]
+
+    return get
+
+
+CASES = [(program, mode) for program, expected in EXPECTED.items() for mode in expected]
+
+
+@pytest.mark.parametrize(("name", "mode"), CASES)
+def test_mode_applies_or_says_why(recordings, name, mode):
+    program, recording, bench = recordings(name)
+    if mode == "per_example":
+        pytest.importorskip("cachelab.tf.per_example.subgraph", reason="another branch brings the vectoriser")
+    replay = bench.replay(mode)
+    expected = EXPECTED[name][mode]
+    if isinstance(expected, str):
+        assert not replay.applicable
+        assert expected in replay.reason
+        assert replay.reason
+        assert replay.record is None
+        return
+    equality, saved, reused = expected
+    assert replay.applicable, replay.reason
+    assert replay.equality == equality, replay.reason
+    plain = bench.replay("run")
+    assert plain.equality == "reproduced"
+    assert replay.result.reused == reused
+    if saved is not None:
+        assert plain.result.executed - replay.result.executed == saved
+    assert bool(replay.reason) == (equality != "equal")
+    results = by_hand(program, replay.code)
+    tolerance = 1e-5 if equality == "close" else 0.0
+    if equality != "differs":
+        for call in recording.material.calls:
+            for position, digest in enumerate(call.results):
+                recorded = recording.material.values.get(digest)
+                assert same(results[call.index][position], recorded, tolerance)
+
+
+def test_run_is_reproduced_and_its_code_repeats_it(recordings):
+    for name in PROGRAMS:
+        program, recording, bench = recordings(name)
+        replay = bench.replay("run")
+        assert replay.equality == "reproduced", (name, replay.reason)
+        assert replay.bytes_held == 0
+        results = by_hand(program, replay.code)
+        last = recording.material.calls[-1]
+        for position, digest in enumerate(last.results):
+            assert same(results[last.index][position], recording.material.values.get(digest))
+
+
+def test_statuses_tell_what_ran(recordings):
+    _program, recording, bench = recordings("head")
+    replay = bench.replay("feed")
+    first, *later = range(len(recording.material.calls) - 4, len(recording.material.calls))
+    for call in later:
+        found = {op.name: op for op in replay.record.executions(call)}
+        assert found["enc/Tanh"].status == "reused"
+        assert found["enc/Tanh"].evidence == "measured"
+        assert found["enc/MatMul"].status == "pruned"
+        assert found["x"].status == "pruned"
+        assert found["pairs"].status == "fed"
+        assert found["Adam/update_u/ResourceApplyAdam" if "Adam/update_u/ResourceApplyAdam" in found else "u"]
+        assert not any(op.status == "recomputed" and op.name.startswith("enc/") for op in found.values())
+    plain = {op.name: op.status for op in bench.replay("run").record.executions(first)}
+    assert plain["enc/Tanh"] == "recomputed"
+
+
+def test_partial_run_says_what_people_do_not_expect(recordings):
+    replay = recordings("sampler")[2].replay("partial_run")
+    notes = " ".join(replay.notes)
+    assert "deprecated" in notes
+    assert "`noise/RandomStandardNormal` is drawn once, at setup" in notes
+    assert "At setup already ran: `noise/RandomStandardNormal`" in notes
+    assert "Call 0 ran ahead, for call 1" in notes.replace(
+        "Call 1 ran ahead, for call 2", "Call 0 ran ahead, for call 1"
+    )
+    assert "ran 2 times in `run`, once in `partial_run`" in replay.reason
+
+
+def test_random_stream_goes_on_where_the_consumers_draw(recordings):
+    """The kept tensor lies before the dropout: each call draws as it did in the recording."""
+    replay = recordings("dropout")[2].replay("feed")
+    statuses = [
+        {op.name: op.status for op in replay.record.executions(call)}["dropout/random_uniform/RandomUniform"]
+        for call in range(1, 5)
+    ]
+    assert statuses == ["computed"] * 4
+
+
+def test_compare_is_a_table_of_all_modes(recordings):
+    _program, recording, _bench = recordings("two_fetches")
+    table = modes.compare(recording, ["run", "feed", "per_example"], repeats=1)
+    assert [replay.mode for replay in table] == ["run", "feed", "per_example"]
+    text = str(table)
+    assert "reproduced" in text
+    assert "not applicable" in text
+    bundle = table._repr_mimebundle_()
+    assert bundle["text/plain"] == text
+    assert bundle["text/html"].count("<tr") == 4
+    assert "<script" not in bundle["text/html"]
+    assert table["feed"].result.reused == 3
+    assert set(bundle["application/json"][0]) == set(table.header())
+
+
+def test_unknown_mode_is_told(recordings):
+    with pytest.raises(ValueError, match="no mode `fast`"):
+        modes.replay(recordings("two_fetches")[1], "fast")
+    assert set(MODES) >= {"run", "memo"}
