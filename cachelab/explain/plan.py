@@ -61,6 +61,18 @@ class Plan:
     _before: dict[int, int]
     _variants: dict[frozenset[int] | None, Variant] = field(default_factory=dict)
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    bypassed: frozenset[Ref] = frozenset()
+
+    def bypass(self, feeds: Iterable[Ref]) -> None:
+        """Note fed tensors that the runtime was seen to compute from though nothing of the closure takes them.
+
+        Graph optimisation can look through a fed tensor: of ``n = -(x * x)`` with ``x`` and the product fed, it makes
+        one kernel that takes ``x``. So they count as sources of all that comes of fed tensors.
+        """
+        more = self.bypassed.union(feeds)
+        if more != self.bypassed:
+            self.bypassed = more
+            self._variants.clear()
 
     @cached_property
     def effects(self) -> frozenset[int]:

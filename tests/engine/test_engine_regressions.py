@@ -135,3 +135,22 @@ def test_a_light_loop_stays_small():
     assert record.call_count == 200
     assert len(record.columns) <= 3
     assert len(record.calls) <= 4
+
+
+def test_graph_optimisation_that_looks_through_a_fed_tensor():
+    """TensorFlow makes one kernel of ``-(x * x)`` that takes ``x`` though the product was fed: ``x`` is a source."""
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
+        x = v1.placeholder(tf.float32, [3], name="x")
+        product = tf.multiply(x, x, name="product")
+        negative = tf.negative(product, name="negative")
+        y = tf.concat([negative, negative], 0, name="y")
+        recorder = Recorder(trace="full").start()
+        fed = np.array([1.0, 2.0, 3.0], "f")
+        results = [session.run(y, {x: np.full(3, value, "f"), product: fed}) for value in (5.0, 5.0, 7.0)]
+        recorder.stop()
+    for call, before in ((1, 0), (2, 1)):
+        equal = results[call].tobytes() == results[before].tobytes()
+        assert statuses(recorder, call)["y"] == ("recomputed" if equal else "computed")
+    assert statuses(recorder, 1)["y"] == "recomputed"
