@@ -177,10 +177,16 @@ MUTANTS = (
         "        return tuple((high, low, 0) for high, low in keys.tolist())",
     ),
     Mutant(
-        "pieces of a partial run read anew",
+        "what an unknown handle reads is trusted",
         "explain/history.py",
-        "            if earlier is not None:\n",
-        "            if False:\n",
+        '        if flat.cells[slot.of].kind == "opaque":  # which one',
+        "        if False:  # which one",
+    ),
+    Mutant(
+        "a fed tensor that the optimiser looked through is ignored",
+        "explain/variant.py",
+        "        return {row: mask | bypassed if mask else 0 for row, mask in masks.items()} if bypassed else masks",
+        "        return masks",
     ),
     Mutant(
         "a call under way is a witness",
@@ -189,7 +195,7 @@ MUTANTS = (
         "        moments += [(call.began + 0.5, 0, i) for i, call in enumerate(calls)]",
     ),
     Mutant(
-        "the shown placeholder of another client's write is trusted",
+        "variables on a shared server are trusted",
         "explain/history.py",
         "        if call.shared:\n",
         "        if False:\n",
