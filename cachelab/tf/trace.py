@@ -135,7 +135,9 @@ class TraceReader:
             return []
         taken = {name for node, label in executed if not node.startswith("_retval_") for name in parse(label).inputs}
         stems = {name.rpartition(":")[0] or name for name in taken if name.startswith("_arg_")}
-        return [ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)]
+        return [
+            ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
+        ]
 
     def _match(self, key: tuple[str, str], fates: Fates) -> tuple[int, ...]:
         """Return the rows that a node's execution counts for; empty for nodes of the runtime's own."""

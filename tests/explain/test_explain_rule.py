@@ -547,7 +547,9 @@ def handle(world: World, rows: dict[str, int], feeds: list[dict[str, str]], *, b
     for piece in [{}, *feeds]:
         refs = {(rows[name], 0): value for name, value in piece.items()}
         given.update(refs)
-        call = world.call([rows["early"], rows["late"]], dict.fromkeys(plan.signature.feeds, "?"), began=began, ended=ended)
+        call = world.call(
+            [rows["early"], rows["late"]], dict.fromkeys(plan.signature.feeds, "?"), began=began, ended=ended
+        )
         call.feeds, call.handle, call.kind = dict(given), world.handles, "partial_run"
         call.outcome = steps.step(set(refs), set())
         numbers.append(call.index)
@@ -588,7 +590,7 @@ def test_a_write_while_a_handle_is_open_leaves_its_reads_unknown():
 
 
 def test_equal_calls_are_one_entry_however_many():
-    world, x, h, y = chain()
+    world, x, _, y = chain()
     for number in range(10_000):
         world.call([y], {x: "ab"[number == 0]})
     record = build_record("long", world.parts(), SimpleLines(), {}, [])

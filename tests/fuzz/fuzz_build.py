@@ -82,7 +82,7 @@ class Built:
         """Return what a call that feeds ``number`` feeds, ``None`` if that can't be fed."""
         pool = self.tensors + self.extra
         tensor = pool[number % len(pool)]
-        if tensor.op.type in {"Placeholder"} or not self.graph.is_feedable(tensor) or tensor.dtype._is_ref_dtype:
+        if tensor.op.type == "Placeholder" or not self.graph.is_feedable(tensor) or tensor.dtype._is_ref_dtype:
             return None
         return tensor
 

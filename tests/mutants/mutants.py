@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "a variable read is no source",
         "explain/variant.py",
-        "            else:\n                mask |= self._read(row, cell, own)\n        for cell in flat.aliases.get(row, ()):",
-        "        for cell in flat.aliases.get(row, ()):",
+        "            else:\n                mask |= self._read(row, cell, own)\n",
+        "",
     ),
     Mutant(
         "a random draw is no source",
@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "writes of the same loop are ignored",
         "explain/plan.py",
-        "            if (is_before and is_after) or self._same_loop(row, writer):\n                return State(unique=True)\n",
-        "",
+        "            if (is_before and is_after) or self._same_loop(row, writer):\n",
+        "            if False:\n",
     ),
     Mutant(
         "overlapping calls are ignored",
@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "the control edge of a fed placeholder remains",
         "explain/closure.py",
-        "control for control in flat.control[row] if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)",
-        "control for control in flat.control[row]",
+        " if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)",
+        "",
     ),
     Mutant(
         "control edges are not walked",
