@@ -51,8 +51,8 @@ class Seen:
     """One call as it really was.
 
     ``executed``: (name, type) of top-level nodes -> number of executions, ``None`` if the call failed. ``nodes``:
-    names of all executed nodes. ``values``: tensor name -> bytes. ``closure``: names of the ops that the call needs. ``partial``: it belongs to a partial run, whose values are
-    known only as far as they are fetched.
+    names of all executed nodes. ``values``: tensor name -> bytes. ``closure``: names of the ops that the call needs.
+    ``partial``: it belongs to a partial run, whose values are known only as far as they are fetched.
     """
 
     session: int
