@@ -102,6 +102,8 @@ class Observer:
         self.values = values
         self.calls: list[Seen] = []
         self._sessions: dict[int, int] = {}
+        library = graph.as_graph_def().library
+        self.bodies = {node.name for function in library.function for node in function.node_def}
         self._blurred = _shares_variable(graph)
         self._hidden = _in_control_flow(graph)
         self._handle_closure: set[str] = set()
