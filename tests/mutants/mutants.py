@@ -165,6 +165,24 @@ MUTANTS = (
         "            pass",
     ),
     Mutant(
+        "a merge waits for all its inputs",
+        "explain/orders.py",
+        "        for mask in masks:\n            every &= mask\n",
+        "        for mask in masks:\n            every |= mask\n",
+    ),
+    Mutant(
+        "the first iteration waits for what comes round",
+        "explain/orders.py",
+        "if flat.type[other] not in COMES_ROUND or other not in cycle)",
+        ")",
+    ),
+    Mutant(
+        "the writes of a branch are not seen behind it",
+        "explain/orders.py",
+        "            if all(mask & low or self._excluded(row, event, i, branches) for i, mask in enumerate(masks)):",
+        "            if False:",
+    ),
+    Mutant(
         "sessions share their variables",
         "explain/history.py",
         "        source = (flat.cells[slot.of].kind, call.scope, key)",
