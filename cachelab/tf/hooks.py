@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PACKAGE = "tensorflow"
 SESSION_MODULE = "tensorflow.python.client.session"
 
 
@@ -41,6 +42,9 @@ class Observer(Protocol):
 
     def on_born(self, session: Any) -> None:
         """Note a session that was made."""
+
+    def on_ready(self) -> None:
+        """Note that TensorFlow is there, which it may not have been when the recording began."""
 
     def on_close(self, session: Any) -> None:
         """Note a session that is about to close."""
@@ -72,6 +76,8 @@ def add(observer: Observer) -> None:
                 _install()
             else:
                 sys.meta_path.insert(0, _finder)
+    if SESSION_MODULE in sys.modules:
+        observer.on_ready()
 
 
 def remove(observer: Observer) -> None:
@@ -197,24 +203,28 @@ def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Installs the hooks once TensorFlow's session module has been imported."""
+    """Waits for TensorFlow: hooks its session module, and tells the observers when all of it is there."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002  the interface's own
-        if name != SESSION_MODULE:
+        if name not in {SESSION_MODULE, PACKAGE}:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _Loader(spec.loader)
+        spec.loader = _Loader(spec.loader, name)
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads a module as its own loader does, then installs the hooks."""
+    """Loads a module as its own loader does, then does what waited for it."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, name: str) -> None:
         self._loader = loader
+        self._name = name
 
     def create_module(self, spec: Any) -> Any:
         return self._loader.create_module(spec)
@@ -223,8 +233,13 @@ class _Loader(importlib.abc.Loader):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         with _lock:
-            if _observers and not _saved:
-                _install()
+            if self._name == SESSION_MODULE:
+                if _observers and not _saved:
+                    _install()
+                return
+            if _finder in sys.meta_path:
+                sys.meta_path.remove(_finder)
+        _notify("on_ready")
 
 
 _finder = _Finder()
