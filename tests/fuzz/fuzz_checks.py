@@ -162,7 +162,7 @@ def check(program: Program) -> Outcome:
     listed = [list(record.executions(index)) for index in range(record.call_count)]
     for index, (ops, seen) in enumerate(zip(listed, observer.calls, strict=True)):
         outcome.failed += seen.failed
-        _check_call(outcome, record, index, ops, seen, observer.bodies, grappler=program.grappler)
+        _check_call(outcome, record, index, ops, seen, bodies=observer.bodies, grappler=program.grappler)
         _check_witnesses(outcome, index, ops, observer.calls, grappler=program.grappler)
     _check_counts(outcome, listed, counted, observer.calls)
     if not program.grappler and not observer.unfinished:
@@ -172,7 +172,14 @@ def check(program: Program) -> Outcome:
 
 
 def _check_call(
-    outcome: Outcome, record: Record, index: int, ops: list[OpExecution], seen: Seen, bodies: set[str], *, grappler: bool
+    outcome: Outcome,
+    record: Record,
+    index: int,
+    ops: list[OpExecution],
+    seen: Seen,
+    *,
+    bodies: set[str],
+    grappler: bool,
 ) -> None:
     """Compare what ran according to the record with the nodes that the runtime executed.
 
