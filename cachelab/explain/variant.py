@@ -105,7 +105,10 @@ class Variant:
                         masks[member] = mask
                         changed = True
             done.update(cycle)
-        return masks
+        bypassed = 0
+        for ref in sorted(self.plan.bypassed):
+            bypassed |= self._bit(Slot("feed", ref))
+        return {row: mask | bypassed if mask else 0 for row, mask in masks.items()} if bypassed else masks
 
     def _mask(self, row: int, masks: dict[int, int], own: dict[int, dict[int, int]], *, certain: bool) -> int:
         plan, flat = self.plan, self.plan.flat
