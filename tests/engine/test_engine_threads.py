@@ -54,7 +54,9 @@ class Truth:
         graph = session.graph
         outputs = [graph.get_tensor_by_name(name)._as_tf_output() for name in wanted]
         found = original(session, options, feeds, [*fetches, *outputs], targets, metadata)
-        self.local.values = {name: np.asarray(v).tobytes() for name, v in zip(wanted, found[len(fetches) :], strict=True)}
+        self.local.values = {
+            name: np.asarray(v).tobytes() for name, v in zip(wanted, found[len(fetches) :], strict=True)
+        }
         with self._lock:
             self.calls += 1
         return found[: len(fetches)]
@@ -150,7 +152,9 @@ def test_eight_threads_on_one_session(trace, monkeypatch):
             assert values[index][name] == values[op.witness][name], f"{name} of call {index} against {op.witness}"
     assert checked > THREADS * EACH / 2  # what depends on feeds alone is redundant nearly always
     assert redundant_reads > 50  # before and after the writes the variable stands still
-    assert any(op.causes and op.causes[0].kind == "overlap" for i in range(record.call_count) for op in record.executions(i))
+    assert any(
+        op.causes and op.causes[0].kind == "overlap" for i in range(record.call_count) for op in record.executions(i)
+    )
 
 
 def _by_thread(members: dict[int, list[int]], threads: list[threading.Thread]) -> list[list[int]]:
