@@ -46,7 +46,7 @@ check: setup
 	$(BIN)/mypy
 
 fuzz: setup
-	$(BIN)/python tests/fuzz/run.py $(N)
+	$(BIN)/python tests/fuzz/run.py --n $(N)
 
 mutants: setup
 	$(BIN)/python tests/mutants/run.py

@@ -91,7 +91,10 @@ def made_up_record(model_name: str, graph: Any, *, served: bool = False, seed: i
         columns.append(
             Columns(
                 op=tuple(range(n)), status=status, evidence="m" * n,
-                seconds=tuple(0.0 if s in "sd" else round(seconds[i] * (1 + call / 50), 9) for i, s in enumerate(status)),
+                seconds=tuple(
+                    0.0 if s in "sd" else round(spent * (1 + call / 50), 9)
+                    for spent, s in zip(seconds, status, strict=True)
+                ),
                 bytes=tuple(sizes), count=tuple(int(s in "cr") for s in status),
                 witness=tuple(1 if s == "r" else None for s in status),
                 cause=tuple((0,) if not call else (1,) if s in "rs" else (2,) for s in status),

@@ -23,11 +23,11 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-import numpy as np
-import tensorflow as tf
-from per_example_models import batch, losses, parameters
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from per_example_models import batch, losses, parameters  # noqa: E402
 
-from cachelab.tf import per_example
+from cachelab.tf import per_example  # noqa: E402
 
 
 def normalise(x: tf.Tensor) -> tf.Tensor:
@@ -101,7 +101,11 @@ class Peer:
     def __init__(self, python: str) -> None:
         script = Path(__file__).with_name("per_example_jax.py")
         self.process = subprocess.Popen(  # noqa: S603  an interpreter that the caller named
-            [python, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"}
+            [python, str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "JAX_PLATFORMS": "cpu"},
         )
 
     def ask(self, **order: Any) -> dict[str, float]:
@@ -112,13 +116,17 @@ class Peer:
 
 def wait(value: Any) -> None:
     for tensor in tf.nest.flatten(value):
-        tensor.numpy() if tensor.shape.num_elements() < 1 << 16 else tensor[0].numpy()  # noqa: B018
+        tensor.numpy() if tensor.shape.num_elements() < 1 << 16 else tensor[0].numpy()
 
 
-def cell(model: str, m: int, task: str, rounds: int, peer: Peer | None, seconds: float) -> dict[str, list[float]]:
+def cell(model: str, m: int, task: str, *, rounds: int, peer: Peer | None, seconds: float) -> dict[str, list[float]]:
     contenders = Contenders(model, m, task)
     calls = contenders.all(slow=model == "mlp" and m <= 64)
-    names = [] if peer is None else ["jax plain", "jax vmap", *(["jax ghost"] if model == "mlp" and task != "gradients" else [])]
+    names = (
+        []
+        if peer is None
+        else ["jax plain", "jax vmap", *(["jax ghost"] if model == "mlp" and task != "gradients" else [])]
+    )
     times: dict[str, list[float]] = {name: [] for name in [*calls, *names]}
     for _warm in range(4):
         wait(calls["cachelab auto"]())
@@ -161,23 +169,32 @@ def main() -> None:
     parser.add_argument("--peers", help="interpreter that has JAX")
     options = parser.parse_args()
     peer = Peer(options.peers) if options.peers else None
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, TensorFlow {tf.__version__}, JAX {'yes' if peer else 'not installed'}")
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, TensorFlow {tf.__version__}, "
+        f"JAX {'yes' if peer else 'not installed'}"
+    )
     for model in options.models:
         if peer:
             import tempfile
 
             with tempfile.TemporaryDirectory() as folder:
-                print(f"{model}: norms differ from JAX by at most {agreement(model, peer, Path(folder)):.1e} (relative)")
+                print(
+                    f"{model}: norms differ from JAX by at most {agreement(model, peer, Path(folder)):.1e} (relative)"
+                )
         for m in options.m:
             for task in options.tasks:
                 if model == "transformer" and m > 64 and task == "gradients":
                     continue
-                times = cell(model, m, task, options.rounds, peer, options.seconds)
+                times = cell(model, m, task, rounds=options.rounds, peer=peer, seconds=options.seconds)
                 best = {name: min(found) for name, found in times.items()}
                 base = min(best["plain"], best["plain, jit"])
                 print(f"\n{model} m={m} {task} ({len(times['plain'])} rounds)")
                 for name, found in sorted(times.items(), key=lambda item: min(item[1])):
-                    print(f"  {name:16} min {min(found):8.2f}  median {statistics.median(found):8.2f}  x plain {min(found) / base:6.2f}", flush=True)
+                    print(
+                        f"  {name:16} min {min(found):8.2f}  median {statistics.median(found):8.2f}"
+                        f"  x plain {min(found) / base:6.2f}",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

@@ -17,18 +17,34 @@ def parameters(model: str) -> dict[str, np.ndarray]:
         for i, (rows, columns) in enumerate([(784, 512), (512, 512), (512, 512), (512, CLASSES)]):
             shapes |= {f"w{i}": (rows, columns), f"b{i}": (columns,)}
     elif model == "cnn":
-        shapes = {"k0": (3, 3, 3, 32), "b0": (32,), "k1": (3, 3, 32, 64), "b1": (64,), "w": (4096, CLASSES), "b": (CLASSES,)}
+        shapes = {
+            "k0": (3, 3, 3, 32),
+            "b0": (32,),
+            "k1": (3, 3, 32, 64),
+            "b1": (64,),
+            "w": (4096, CLASSES),
+            "b": (CLASSES,),
+        }
     else:
         shapes["embedding"] = (WORDS, WIDTH)
         for i in range(2):
             shapes |= {f"{i}/{name}": (WIDTH, WIDTH) for name in ("query", "key", "value", "out")}
-            shapes |= {f"{i}/up": (WIDTH, HIDDEN), f"{i}/up_b": (HIDDEN,), f"{i}/down": (HIDDEN, WIDTH), f"{i}/down_b": (WIDTH,)}
+            shapes |= {
+                f"{i}/up": (WIDTH, HIDDEN),
+                f"{i}/up_b": (HIDDEN,),
+                f"{i}/down": (HIDDEN, WIDTH),
+                f"{i}/down_b": (WIDTH,),
+            }
             shapes |= {f"{i}/scale{j}": (WIDTH,) for j in range(2)} | {f"{i}/shift{j}": (WIDTH,) for j in range(2)}
         shapes |= {"head": (WIDTH, CLASSES)}
     made = {}
     for name, shape in shapes.items():
         fan = int(np.prod(shape[:-1])) or 1
-        made[name] = (random.normal(size=shape) / np.sqrt(fan)).astype("float32") if len(shape) > 1 else np.zeros(shape, "float32")
+        made[name] = (
+            (random.normal(size=shape) / np.sqrt(fan)).astype("float32")
+            if len(shape) > 1
+            else np.zeros(shape, "float32")
+        )
         if "scale" in name:
             made[name] += 1
     return made
@@ -59,7 +75,9 @@ def losses(model: str, ops: Any, p: dict[str, Any], x: Any, y: Any) -> Any:
     for i in range(2):
         h = ops.normalise(x) * p[f"{i}/scale0"] + p[f"{i}/shift0"]
         q, k, v = (
-            ops.transpose(ops.reshape(ops.matmul(h, p[f"{i}/{name}"]), (-1, LENGTH, HEADS, WIDTH // HEADS)), (0, 2, 1, 3))
+            ops.transpose(
+                ops.reshape(ops.matmul(h, p[f"{i}/{name}"]), (-1, LENGTH, HEADS, WIDTH // HEADS)), (0, 2, 1, 3)
+            )
             for name in ("query", "key", "value")
         )
         weights = ops.softmax(ops.matmul(q, ops.transpose(k, (0, 1, 3, 2))) / (WIDTH // HEADS) ** 0.5)

@@ -163,8 +163,8 @@ def _check_writable(path: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _show(asked: argparse.Namespace) -> int:
-    from cachelab import listing
     from cachelab.recording import load
+    from cachelab.views.text import ops_lines
 
     try:
         recording = load(asked.file)
@@ -175,7 +175,7 @@ def _show(asked: argparse.Namespace) -> int:
     if not (asked.ops or asked.tsv):
         print(recording)
         return 0
-    for line in (listing.tab_separated if asked.tsv else listing.aligned)(recording.record):
+    for line in ops_lines(recording.record, asked.tsv):
         print(line)
     sys.stdout.flush()
     return 0

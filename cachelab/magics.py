@@ -134,7 +134,7 @@ class CacheLabMagics(Magics):
         asked = self._parse(
             "why", line, ("tensor", {}), ("--call", {"type": int}), ("--of", {"nargs": "+", "default": []})
         )
-        print(recordings.find(" ".join(asked.of)).why(asked.tensor, call=asked.call).text)
+        print(recordings.find(" ".join(asked.of)).why(asked.tensor, call=asked.call))
 
     def do_compare(self, line: str) -> None:
         """Replay the last recording under other modes."""

@@ -75,7 +75,7 @@ BOOKKEEPING: Final = frozenset(
         "PlaceholderV2", "PlaceholderWithDefault", "ReadVariableOp", "Identity", "_Arg", "_Retval",
         "Enter", "Exit", "NextIteration", "LoopCond", "Switch", "Merge", "RefEnter", "RefExit",
         "RefSwitch", "RefMerge", "RefNextIteration", "ControlTrigger", "IteratorV2", "Iterator",
-        "AnonymousIteratorV3", "HashTableV2", "MutableHashTableV2", "FIFOQueueV2", "RefIdentity",
+        "AnonymousIteratorV3", "OneShotIterator", "HashTableV2", "MutableHashTableV2", "FIFOQueueV2", "RefIdentity",
     }
 )  # fmt: skip
 """Op types that only hold, name or pass on a value: headline counts leave them out and say so."""

@@ -92,7 +92,7 @@ class Panel:
 
     def _cell(self) -> str:
         try:
-            parent = self.shell.kernel.get_parent("shell")  # type: ignore[attr-defined]
+            parent = self.shell.kernel.get_parent("shell")
         except AttributeError:
             return ""
         return str((parent.get("metadata") or {}).get("cellId", ""))

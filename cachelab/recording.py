@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cachelab.calls import CallView, views_of
@@ -201,11 +200,12 @@ class Recording:
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the recording as one HTML page that needs no kernel and no network; write it if a path is given."""
+        from cachelab.store import write_text
         from cachelab.views.html import page
 
         text = page(self.record)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return text
 
     def export(self, path: str | os.PathLike[str]) -> None:
@@ -220,17 +220,17 @@ class Recording:
 
         return digraph(self.record, **options)
 
-    def plot_timeline(self, ax: Any = None) -> Any:
-        """Draw what ran when with matplotlib, into ``ax`` if given; returns the axes."""
+    def plot_timeline(self, ax: Any = None, *, call: int | None = None) -> Any:
+        """Draw what ran when in a call (the longest one by default) with matplotlib; returns the axes."""
         from cachelab.views.plots import plot_timeline
 
-        return plot_timeline(self.record, ax)
+        return plot_timeline(self.record, call=call, ax=ax)
 
     def plot_matrix(self, ax: Any = None) -> Any:
         """Draw the matrix of ops and calls with matplotlib, into ``ax`` if given; returns the axes."""
         from cachelab.views.plots import plot_matrix
 
-        return plot_matrix(self.record, ax)
+        return plot_matrix(self.record, ax=ax)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         from cachelab.views.mime import mimebundle

@@ -33,10 +33,22 @@ _inside = threading.local()
 """How deep this thread is in calls that the session keeps book of."""
 
 
+_adopting = threading.RLock()
+
+
+def _ready(session: Any) -> Any:
+    """Return a session once the thread that adopts it has done so."""
+    if "_activation" not in vars(session):
+        with _adopting:
+            pass
+    return session
+
+
 class Adopted(Session, _Open):
     """A user's own session while it serves kept values."""
 
     def _do_run(self, handle: Any, *arguments: Any) -> Any:
+        _ready(self)
         if handle is not None:
             # The handle may be older than the adoption, and what it still writes, in the background, is not known.
             self.mode = "run"
@@ -70,7 +82,6 @@ class Activation:
         self.skipped = 0
         self.seconds_saved = 0.0
         self._attributes: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-        self._lock = threading.RLock()
         self._saved: list[tuple[Any, str, Any]] = []
         self._patch(BaseSession, "_do_run", self._do_run)
         # Callables made before the adoption go past it, by one of these two ways.
@@ -126,7 +137,7 @@ class Activation:
         def _call_tf_sessionrun(session: Any, *arguments: Any) -> Any:
             if not isinstance(session, Adopted) or getattr(_inside, "depth", 0):
                 return original(session, *arguments)
-            with session._writes_everything():  # nothing is known of what it writes
+            with _ready(session)._versions.writing_anything():  # nothing is known of what it writes
                 return original(session, *arguments)
 
         return _call_tf_sessionrun
@@ -136,20 +147,20 @@ class Activation:
         def __call__(made: Any, *arguments: Any, **options: Any) -> Any:  # noqa: N807
             if not isinstance(made._session, Adopted):
                 return original(made, *arguments, **options)
-            with made._session._writes_everything():
+            with _ready(made._session)._versions.writing_anything():
                 return original(made, *arguments, **options)
 
         return __call__
 
     def _adopt(self, session: Any) -> None:
-        with self._lock:
+        with _adopting:
             if type(session) is not tf.compat.v1.Session:
                 return
             before = set(vars(session))
             session.__class__ = Adopted
-            session._activation = self
             Adopted.__init__(session, mode=self.mode, memory_budget=self.memory_budget)
             self._attributes[session] = before
+            session._activation = self
 
 
 def activate(mode: str, cuts: Sequence[str] = (), memory_budget: int | str = "1GB") -> Activation:

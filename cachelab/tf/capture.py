@@ -191,7 +191,8 @@ class Capture:
         count = self._counts[key] = self._counts.get(key, -1) + 1
         trace = wanted(self.recorder.trace, count, conditional=event.plan.conditional)
         reader = self._reader(event.plan, event.place)
-        graph = not reader.has_graph and not event.place.shared
+        graph = trace and not reader.asked and not event.place.shared
+        reader.asked = reader.asked or graph
         event.tracing = Tracing(options, metadata, trace=trace, graph=graph, dump=self._dump(event))
         event.trace = "full" if event.tracing.traced else "light"
         return event
@@ -349,6 +350,8 @@ class Capture:
     def _failed(self, event: Event, error: BaseException) -> None:
         from cachelab.explain.partial import failed
 
+        if event.tracing is not None and event.plan is not None:
+            self._reader(event.plan, event.place).asked = False
         event.failed, event.failed_type, event.trace = (
             str(error) or type(error).__name__,
             type(error).__name__,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PACKAGE = "tensorflow"
 SESSION_MODULE = "tensorflow.python.client.session"
 
 
@@ -42,6 +43,9 @@ class Observer(Protocol):
     def on_born(self, session: Any) -> None:
         """Note a session that was made."""
 
+    def on_ready(self) -> None:
+        """Note that TensorFlow is there, which it may not have been when the recording began."""
+
     def on_close(self, session: Any) -> None:
         """Note a session that is about to close."""
 
@@ -63,6 +67,11 @@ def unobserved() -> Iterator[None]:
         _local.quiet = before
 
 
+def give_back(buffer: Any, content: bytes) -> None:
+    """Have TensorFlow's Python code read ``content`` from ``buffer``, once, in this thread."""
+    _local.given = (buffer, content)
+
+
 def add(observer: Observer) -> None:
     """Start to observe; the first observer installs the hooks."""
     with _lock:
@@ -72,6 +81,8 @@ def add(observer: Observer) -> None:
                 _install()
             else:
                 sys.meta_path.insert(0, _finder)
+    if SESSION_MODULE in sys.modules:
+        observer.on_ready()
 
 
 def remove(observer: Observer) -> None:
@@ -113,7 +124,7 @@ def _notify(method: str, *arguments: Any) -> None:
             getattr(observer, method)(*arguments)
 
 
-def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
+def _install() -> None:  # noqa: C901, PLR0915  one small wrapper a hook, kept together
     """Replace the methods; the order of arguments is TensorFlow's own."""
     module = sys.modules[SESSION_MODULE]
     base = module.BaseSession
@@ -137,16 +148,17 @@ def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
 
         return _call_tf_sessionprun
 
-    def setup(original: Any) -> Any:
-        def partial_run_setup(self: Any, *arguments: Any, **options: Any) -> Any:
+    def calling(original: Any) -> Any:
+        # partial_run_setup itself stays as it is: its deprecation warning names the line of its caller.
+        def _do_call(self: Any, *arguments: Any) -> Any:
             before = getattr(_local, "session", None)
             _local.session = self
             try:
-                return original(self, *arguments, **options)
+                return original(self, *arguments)
             finally:
                 _local.session = before
 
-        return partial_run_setup
+        return _do_call
 
     def lower_setup(original: Any) -> Any:
         def setup_wrapper(handle: Any, *arguments: Any) -> Any:
@@ -185,35 +197,50 @@ def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
 
         return close
 
+    def buffer(original: Any) -> Any:
+        def get_buffer(pointer: Any) -> Any:
+            given = getattr(_local, "given", None)
+            if given is None or given[0] is not pointer:
+                return original(pointer)
+            _local.given = None
+            return given[1]
+
+        return get_buffer
+
     wrap(base, "_call_tf_sessionrun", run)
     wrap(base, "_call_tf_sessionprun", partial)
-    wrap(base, "partial_run_setup", setup)
+    wrap(base, "_do_call", calling)
     wrap(base, "__init__", born)
     wrap(base, "close", close)
     wrap(base._Callable, "__call__", called)
     wrap(base._Callable, "__init__", made)
     wrap(runtime, "TF_SessionPRunSetup_wrapper", lower_setup)
+    wrap(runtime, "TF_GetBuffer", buffer)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Installs the hooks once TensorFlow's session module has been imported."""
+    """Waits for TensorFlow: hooks its session module, and tells the observers when all of it is there."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002  the interface's own
-        if name != SESSION_MODULE:
+        if name not in {SESSION_MODULE, PACKAGE}:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
         if spec is None or spec.loader is None:
             return None
-        spec.loader = _Loader(spec.loader)
+        spec.loader = _Loader(spec.loader, name)
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads a module as its own loader does, then installs the hooks."""
+    """Loads a module as its own loader does, then does what waited for it."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, name: str) -> None:
         self._loader = loader
+        self._name = name
 
     def create_module(self, spec: Any) -> Any:
         return self._loader.create_module(spec)
@@ -222,8 +249,13 @@ class _Loader(importlib.abc.Loader):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         with _lock:
-            if _observers and not _saved:
-                _install()
+            if self._name == SESSION_MODULE:
+                if _observers and not _saved:
+                    _install()
+                return
+            if _finder in sys.meta_path:
+                sys.meta_path.remove(_finder)
+        _notify("on_ready")
 
 
 _finder = _Finder()

@@ -60,14 +60,22 @@ class GraphPlace:
         return self.flat.index[op], int(index)
 
     def tensors(self, plan: Plan) -> list[tuple[str, int]]:
-        """Return (op name, number) of all outputs that a plan's ops of the graph itself have."""
+        """Return (op name, number) of the outputs of a plan's ops of the graph itself that can be looked at.
+
+        Handles have no content of their own; and TensorFlow aborts the process if a ref variable that holds no
+        value yet is copied for its debugger.
+        """
         found: list[tuple[str, int]] = []
         for row in plan.shown:
             try:
                 operation = self.graph.get_operation_by_name(self.flat.name[row])
             except (KeyError, ValueError):
                 continue
-            found.extend((operation.name, number) for number in range(len(operation.outputs)))
+            found.extend(
+                (operation.name, number)
+                for number, output in enumerate(operation.outputs)
+                if not output.dtype._is_ref_dtype and output.dtype.name not in {"resource", "variant"}
+            )
         return found
 
     def line_of(self, row: int, lines: Lines) -> int:

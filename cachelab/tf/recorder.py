@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cachelab.errors import OptionError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from cachelab.model import Record
     from cachelab.tf.capture import Capture
+    from cachelab.tf.retrace import RetraceWatch
 
 TRACES = ("auto", "full", "light", "off")
 MEMORY_BUDGET = 256 << 20
@@ -71,10 +73,11 @@ class Recorder:
         self.faults: list[str] = []
         self.origin = time.perf_counter()
         self._capture: Capture | None = None
+        self._watch: RetraceWatch | None = None
         self._lock = threading.RLock()
         self._open = False
-        self._record: tuple[int, Record] | None = None
-        self._material: tuple[int, Material] | None = None
+        self._record: tuple[Any, Record] | None = None
+        self._material: tuple[Any, Material] | None = None
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -91,6 +94,8 @@ class Recorder:
             return
         self._open = False
         hooks.remove(self)
+        if self._watch is not None:
+            self._watch.close()
         if self._capture is not None:
             self._guard(self._capture.finish)
 
@@ -111,17 +116,23 @@ class Recorder:
         from cachelab.explain.build import build_record
 
         with self._lock:
-            state = self.call_count if self._capture is None else self._capture.state
+            retraces = () if self._watch is None else self._watch.findings()
+            state = (self._state(), len(retraces))
             if self._record is None or self._record[0] != state:
                 parts = None if self._capture is None else self._capture.parts()
-                self._record = (state, build_record(self.name, parts, self.lines, self.options(), self.faults))
+                made = build_record(self.name, parts, self.lines, self.options(), self.faults)
+                self._record = (state, replace(made, findings=(*made.findings, *retraces)))
             return self._record[1]
+
+    def _state(self) -> Any:
+        """Return what changes when there is something new to say."""
+        return None if self._capture is None else self._capture.state
 
     @property
     def material(self) -> Material:
         """What replays need: graphs, feeds, results, variable values."""
         with self._lock:
-            state = self.call_count if self._capture is None else self._capture.state
+            state = self._state()
             if self._material is None or self._material[0] != state:
                 made = Material(self.store) if self._capture is None else self._capture.material()
                 self._material = (state, made)
@@ -164,6 +175,17 @@ class Recorder:
     def on_made(self, made: Any, session: Any, options: Any) -> None:
         """Remember what a callable runs."""
         self._guard(self._captured().note_callable, made, session, options)
+
+    def on_ready(self) -> None:
+        """Watch what is traced again from now on."""
+        self._guard(self._watch_retraces)
+
+    def _watch_retraces(self) -> None:
+        from cachelab.tf.retrace import RetraceWatch
+
+        if self._watch is None:
+            self._watch = RetraceWatch()
+        self._watch.open()
 
     def on_born(self, session: Any) -> None:
         """Note that a session began within the recording."""

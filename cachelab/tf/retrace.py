@@ -223,6 +223,23 @@ class RetraceWatch:
         self.traces: list[Trace] = []
         self._codes: dict[Any, int] = {}
 
+    def open(self) -> RetraceWatch:
+        """Begin to watch; :meth:`close` ends it. :func:`watch_retraces` does both."""
+        with _lock:
+            if self not in _watches:
+                _watches.append(self)
+            if _original is None:
+                _hook()
+        return self
+
+    def close(self) -> None:
+        """Stop watching; a second time does nothing."""
+        with _lock:
+            if self in _watches:
+                _watches.remove(self)
+            if not _watches and _original is not None:
+                _unhook()
+
     @property
     def again(self) -> list[Trace]:
         """The traces that an earlier one made necessary."""
@@ -274,18 +291,11 @@ def watch_retraces() -> Iterator[RetraceWatch]:
     >>> [change.kind for trace in watch.again for change in trace.changes]
     ['shape']
     """
-    watch = RetraceWatch()
-    with _lock:
-        _watches.append(watch)
-        if len(_watches) == 1:
-            _hook()
+    watch = RetraceWatch().open()
     try:
         yield watch
     finally:
-        with _lock:
-            _watches.remove(watch)
-            if not _watches:
-                _unhook()
+        watch.close()
 
 
 _original: Any = None
@@ -305,7 +315,7 @@ def _unhook() -> None:
 
 def _traced(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any) -> Any:
     """Stand in for TensorFlow's own function: time it and tell the watches."""
-    create = _original
+    create = _original or tracing_compilation._create_concrete_function
     cache = tracing_options.function_cache
     earlier = [] if cache is None else list(cache._primary)
     context = function_context.make_function_context(tracing_options.scope_type)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_DENSE, _ABSENT = ".", "none"
+
+
 class TapWarning(UserWarning):
     """A tapped value is not from the call that a reader may think of, is stale, or does not exist yet."""
 
@@ -76,13 +79,16 @@ def spec_of(
 ) -> tuple[Spec, Any]:
     """Return the kind of store that ``value`` needs, and its structure without shapes."""
     structure = tf.nest.map_structure(_kind, value)
-    composite = len(tf.nest.flatten(value)) != len(flat) or any(
-        isinstance(kind, tf.TypeSpec) for kind in tf.nest.flatten(structure)
-    )
+    composite = any(isinstance(kind, tf.TypeSpec) for kind in tf.nest.flatten(structure))
     if composite and in_graph:
         raise NotApplicableError(
             _("Tap {name!r} got a ragged or sparse tensor in a v1 graph.").format(name=name),
             _("Tap its parts, such as value.values and value.indices."),
+        )
+    if sum(map(_parts, tf.nest.flatten(structure))) != len(flat):
+        raise NotApplicableError(
+            _("Tap {name!r} got a composite value that is no tensor, ragged or sparse tensor.").format(name=name),
+            _("Tap its parts."),
         )
     if not flat:
         raise OptionError(_("Tap {name!r} got no tensor.").format(name=name))
@@ -107,26 +113,32 @@ def _held(name: str, tensor: Any, shape: Sequence[int] | None) -> tuple[int, ...
 
 
 def _kind(leaf: Any) -> Any:
-    """Return what stands for ``leaf`` in a structure: a relaxed spec for ragged and sparse tensors, else ``"."``."""
+    """Return what stands for ``leaf`` in a structure: a relaxed spec for ragged and sparse tensors, else a mark."""
     if isinstance(leaf, tf.SparseTensor):
         return tf.SparseTensorSpec([None] * leaf.shape.rank if leaf.shape.rank is not None else None, leaf.dtype)
     if isinstance(leaf, tf.RaggedTensor):
         return tf.RaggedTensorSpec([None] * leaf.shape.rank, leaf.dtype, leaf.ragged_rank, leaf.row_splits.dtype)
     if isinstance(leaf, tf.IndexedSlices):
-        return tf.IndexedSlicesSpec(None, leaf.dtype, leaf.indices.dtype)
-    return "."
+        dense = None if leaf.dense_shape is None else leaf.dense_shape.dtype
+        return tf.IndexedSlicesSpec(None, leaf.dtype, leaf.indices.dtype, dense)
+    return _ABSENT if leaf is None else _DENSE
+
+
+def _parts(kind: Any) -> int:
+    """Return of how many flat components a leaf of a structure consists."""
+    if isinstance(kind, tf.TypeSpec):
+        return len(tf.nest.flatten(kind, expand_composites=True))
+    return 0 if kind == _ABSENT else 1
 
 
 def pack(structure: Any, flat: Sequence[Any]) -> Any:
     """Return the structure with ``flat`` in it: arrays, and eager ragged or sparse tensors."""
-    if not any(isinstance(kind, tf.TypeSpec) for kind in tf.nest.flatten(structure)):
-        return tf.nest.pack_sequence_as(structure, list(flat))
     rest, leaves = list(flat), []
     for kind in tf.nest.flatten(structure):
-        count = len(tf.nest.flatten(kind, expand_composites=True)) if isinstance(kind, tf.TypeSpec) else 1
+        count = _parts(kind)
         parts, rest = rest[:count], rest[count:]
         if isinstance(kind, tf.TypeSpec):
             leaves.append(tf.nest.pack_sequence_as(kind, [tf.constant(p) for p in parts], expand_composites=True))
         else:
-            leaves.append(parts[0])
+            leaves.append(parts[0] if parts else None)
     return tf.nest.pack_sequence_as(structure, leaves)

@@ -5,6 +5,8 @@ All of this is known while Python runs, that is once per trace; nothing here add
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
 import threading
 import weakref
@@ -33,6 +35,7 @@ _AUTOGRAPH_PREFIX: Final = "tf__"
 
 _tokens: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _tokens_lock = threading.Lock()
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ def token_of(owner: Any) -> int:
     with _tokens_lock:
         found = _tokens.get(owner)
         if found is None:
-            found = _tokens[owner] = token_of.__dict__["next"] = token_of.__dict__.get("next", 0) + 1
+            found = _tokens[owner] = next(_numbers)
         return found
 
 
@@ -90,22 +93,28 @@ def must_not_write() -> str:
     for name, frame in frames(2):
         if name in _SCRATCH:
             return "symbolic build"
-        file = frame.f_code.co_filename
-        if name == _RECOMPUTING and file.endswith("custom_gradient.py"):
+        kind = _kind_of_file(frame.f_code.co_filename)
+        if name == _RECOMPUTING and kind == "gradient":
             return "recomputation"
-        if _is_export(file):
-            return "export"
+        if kind == "export":
+            return kind
     return ""
 
 
 def in_vectorized_map() -> bool:
     """Return whether the code is the body of ``tf.vectorized_map`` (pfor), traced once for all examples together."""
-    return any(PurePath(frame.f_code.co_filename).parts[-2:] == _PFOR for _name, frame in frames(2))
+    return any(_kind_of_file(frame.f_code.co_filename) == "pfor" for _name, frame in frames(2))
 
 
-def _is_export(file: str) -> bool:
+@functools.cache
+def _kind_of_file(file: str) -> str:
+    """Return what code in a file of TensorFlow or Keras does: ``export``, ``pfor``, ``gradient``, or ``""``."""
     parts = PurePath(file).parts[-3:]
-    return ("export" in parts[:-1] and "src" in parts[:-1]) or parts[-2:] == ("saved_model", "save.py")
+    if ("export" in parts[:-1] and "src" in parts[:-1]) or parts[-2:] == ("saved_model", "save.py"):
+        return "export"
+    if parts[-2:] == _PFOR:
+        return "pfor"
+    return "gradient" if parts[-2:] == ("ops", "custom_gradient.py") else ""
 
 
 def here() -> Where:

@@ -101,7 +101,8 @@ class Tap:
                 ),
                 _("Tap outside of strategy.run, on the reduced value."),
             )
-        flat = [tf.convert_to_tensor(v) for v in tf.nest.flatten(value, expand_composites=True)]
+        parts = tf.nest.flatten(value, expand_composites=True)
+        flat = [tf.convert_to_tensor(part) for part in parts if part is not None]
         where = tap_where.here()
         spec, structure = spec_of(name, value, flat, shape, in_graph=where.in_graph)
         writes_run = tap_where.orders_writes()
@@ -118,7 +119,7 @@ class Tap:
         if writes_run:
             return value
         with tf.control_dependencies([*written, *watch_ops]):
-            return tf.nest.map_structure(tf.identity, value, expand_composites=True)
+            return tf.nest.map_structure(lambda part: None if part is None else tf.identity(part), value)
 
     def _line(self, name: str, where: tap_where.Where) -> tuple[Line, Cell]:
         key = (name, where.token if where.in_graph else 0)

@@ -66,13 +66,15 @@ def notebook(*cells: str) -> dict[str, Any]:
 class Server:
     """One Jupyter server in its own folders; notebooks are written into ``work``."""
 
-    def __init__(self, home: Path, app: str) -> None:
+    def __init__(self, home: Path, app: str, extension: Path | None = None) -> None:
         self.work = home / "work"
         self.app = app
         settings = home / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
         for folder in (self.work, settings, home / "runtime", home / "config", home / "data"):
             folder.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(NO_NEWS))
+        if extension is not None:
+            shutil.copytree(extension, home / "data" / "labextensions" / "cachelab")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -104,16 +106,17 @@ class Server:
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api?token={TOKEN}", timeout=2).close()
-            except OSError:
-                if self.process.poll() is not None:
-                    break
-                time.sleep(0.3)
-            else:
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if self._answers():
                 return
+            time.sleep(0.3)
         raise RuntimeError(f"Jupyter did not start: {Path(self.log.name).read_text()[-2000:]}")
+
+    def _answers(self) -> bool:
+        with suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api?token={TOKEN}", timeout=2).close()
+            return True
+        return False
 
     def close(self) -> None:
         self.process.terminate()
@@ -235,7 +238,7 @@ def axe_source() -> str:
     """Return axe-core, which finds what people with assistive technology can't use."""
     import front_node
 
-    return (front_node.installed_labext() / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    return (front_node.front_tools() / "axe-core" / "axe.min.js").read_text()
 
 
 @pytest.fixture

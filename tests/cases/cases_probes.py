@@ -102,15 +102,14 @@ def case_71(names: dict[str, Any]) -> dict[str, Any]:
     def cubic(x: Any) -> Any:
         return tf.reduce_sum(x**3)
 
-    found = {}
-    for name, loss, truth in (("softmax", softmax, names["b"]), ("cubic", cubic, names["d"])):
+    def judge(loss: Any, truth: Any) -> bool | str:
         try:
             second = cachelab.derivatives(gradient(loss), x).numpy()
         except cachelab.NotApplicableError as error:
-            found[name] = str(error)
-        else:
-            found[name] = bool(np.allclose(second, truth, atol=1e-6))
-    return found
+            return str(error)
+        return bool(np.allclose(second, truth, atol=1e-6))
+
+    return {"softmax": judge(softmax, names["b"]), "cubic": judge(cubic, names["d"])}
 
 
 def case_73(names: dict[str, Any]) -> dict[str, Any]:

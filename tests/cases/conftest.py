@@ -57,7 +57,7 @@ def seen(cases: Path, zygote: Zygote, tmp_path: Path) -> Callable[..., Seen]:
 
     def run(number: str, normal: Callable[[str], str] = str, probe: str = "") -> Seen:
         (script,) = cases.glob(f"{number}_*.py")
-        output = {}
+        output, warnings = {}, {}
         for way in ("plain", "recorded"):
             out, err, saved = (tmp_path / f"{way}.{ending}" for ending in ("out", "err", "json"))
             options = ["run", "--json", str(saved)] if way == "recorded" else []
@@ -65,8 +65,10 @@ def seen(cases: Path, zygote: Zygote, tmp_path: Path) -> Callable[..., Seen]:
             status = zygote.run([*options, str(script)], recorded=way == "recorded", out=out, err=err, probe=asked)
             assert status == 0, f"{way}: exit status {status}\n{out.read_text()}\n{err.read_text()[-3000:]}"
             output[way] = out.read_text()
+            warnings[way] = [line for line in err.read_text().splitlines() if line.startswith("WARNING:tensorflow")]
         assert output["recorded"].splitlines()[-1] == "OK"
         assert normal(output["recorded"]) == normal(output["plain"])
+        assert warnings["recorded"] == warnings["plain"]  # the lines that they name too
         record = Seen(store.load(tmp_path / "recorded.json"))
         record.sound()
         if probe:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-import subprocess
 
-from front_node import ROOT
+from front_node import ROOT, esbuild, front_tools
 
+LABEXT = ROOT / "labext"
 BUNDLE = ROOT / "cachelab" / "static" / "widget.js"
 
 
@@ -18,26 +19,23 @@ def test_unit_tests_of_the_front_end_pass(node):
     assert "# fail 0" in done.stdout
 
 
-def test_strict_types_hold(node, labext):
-    done = node(labext / "node_modules" / "typescript" / "bin" / "tsc", "--noEmit", folder=labext)
+def test_strict_types_hold(node):
+    done = node(front_tools() / "typescript" / "bin" / "tsc", "--noEmit", folder=LABEXT)
     assert done.returncode == 0, done.stdout
 
 
-def test_committed_bundle_is_what_the_sources_give(node, labext, tmp_path):
-    script = re.search(r'"build": "esbuild (.*?)"', (labext / "package.json").read_text())[1]
+def test_committed_bundle_is_what_the_sources_give(tmp_path):
+    script = json.loads((LABEXT / "package.json").read_text())["scripts"]["build"]
+    options = [part for part in script.split()[1:] if not part.startswith("--outfile")]
     out = tmp_path / "widget.js"
-    options = [part for part in script.split() if not part.startswith("--outfile")]
-    # The package's postinstall puts the native program in the place of its wrapper, where scripts may run.
-    program = labext / "node_modules" / "esbuild" / "bin" / "esbuild"
-    native = not program.read_bytes().startswith(b"#!")
-    arguments = [program, *options, f"--outfile={out}"]
-    done = (
-        subprocess.run(arguments, cwd=labext, capture_output=True, text=True, check=False)
-        if native
-        else node(*arguments, folder=labext)
-    )
+    done = esbuild(*options, f"--outfile={out}")
     assert done.returncode == 0, done.stderr
-    assert out.read_bytes() == BUNDLE.read_bytes(), "run `npm run build` in labext and commit cachelab/static/widget.js"
+    assert out.read_bytes() == BUNDLE.read_bytes(), "run `jlpm build` in labext and commit cachelab/static/widget.js"
+
+
+def test_lock_file_names_no_registry():
+    assert "://" not in (LABEXT / "yarn.lock").read_text()
+    assert not list(LABEXT.glob("package-lock.json"))
 
 
 def test_bundle_is_small_and_names_neither_places_nor_paths():

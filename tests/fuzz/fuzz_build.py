@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fuzz_programs import Instruction, Program
 
 SHAPE = (3, 3)
+NO_GRADIENT = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+"""What TensorFlow raises for ops that it can't derive, or not across the two kinds of control flow."""
 UNARY = (
     tf.tanh, tf.negative, tf.square, tf.sigmoid, tf.identity, tf.transpose, tf.nn.relu, tf.stop_gradient, tf.nn.softmax,
     lambda t: tf.reshape(tf.reshape(t, [9]), SHAPE), lambda t: tf.concat([t[1:3, :], t[0:1, :]], 0), tf.abs,
@@ -80,7 +82,7 @@ class Built:
         """Return what a call that feeds ``number`` feeds, ``None`` if that can't be fed."""
         pool = self.tensors + self.extra
         tensor = pool[number % len(pool)]
-        if tensor.op.type in {"Placeholder"} or not self.graph.is_feedable(tensor) or tensor.dtype._is_ref_dtype:
+        if tensor.op.type == "Placeholder" or not self.graph.is_feedable(tensor) or tensor.dtype._is_ref_dtype:
             return None
         return tensor
 
@@ -171,6 +173,54 @@ class Built:
                 return made.op
             return tf.identity(made)
 
+    def _twin(self, i: Instruction) -> Any:
+        """Reach a resource variable through a second handle op of the same shared name."""
+        variable = self.variable(i.uses[0])
+        if "Resource" not in type(variable).__name__:
+            return self._read(i)
+        handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=SHAPE, shared_name=variable.op.get_attr("shared_name"))
+        with tf.control_dependencies(self._before(i)):
+            if i.pick[0] % 2:
+                return tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32), SHAPE)
+            return self._write(tf.raw_ops.AssignAddVariableOp(resource=handle, value=0.1 * self.tensor(i.uses[1])))
+
+    def _slice(self, i: Instruction) -> Any:
+        variable, value = self.variable(i.uses[0]), self.tensor(i.uses[1])
+        with tf.control_dependencies(self._before(i)):
+            return self._write(variable[i.pick[0] % 3].assign(value[0]))
+
+    def _default(self, i: Instruction) -> Any:
+        return v1.placeholder_with_default(self.tensor(i.uses[0]), SHAPE)
+
+    def _count(self, i: Instruction) -> Any:
+        counter = v1.get_variable(f"n{i.number}", initializer=np.int32(0), use_resource=bool(i.pick[0] % 2))
+        taken = counter.count_up_to(10_000) if not i.pick[0] % 2 else counter.assign_add(1)
+        with tf.control_dependencies(self._before(i)):
+            self._write(taken)
+            return tf.cast(tf.identity(taken), tf.float32) + self.tensor(i.uses[0])
+
+    def _generator(self, i: Instruction) -> Any:
+        state = v1.get_variable(f"rng{i.number}", initializer=np.arange(3, dtype=np.int64), use_resource=True)
+        drawn = tf.raw_ops.StatefulUniform(
+            resource=state.handle, algorithm=np.int64(1), shape=np.array(SHAPE, np.int32), dtype=tf.float32
+        )
+        return drawn + self.tensor(i.uses[0])
+
+    def _accumulator(self, i: Instruction) -> Any:
+        accumulator = v1.ConditionalAccumulator(tf.float32, SHAPE, shared_name=f"acc{i.number}")
+        applied = accumulator.apply_grad(self.tensor(i.uses[0]), local_step=10_000)
+        self._write(applied)
+        with tf.control_dependencies([applied]):  # so that there is something to take
+            return tf.reshape(accumulator.take_grad(1), SHAPE)
+
+    def _stage(self, i: Instruction) -> Any:
+        name = f"stage{i.number}"
+        put = tf.raw_ops.Stage(values=[self.tensor(i.uses[0])], shared_name=name)
+        self._write(put)
+        with tf.control_dependencies([put]):
+            (taken,) = tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name=name)
+            return tf.ensure_shape(taken, SHAPE)
+
     def _scatter(self, i: Instruction) -> Any:
         variable, value = self.variable(i.uses[0]), self.tensor(i.uses[1])
         with tf.control_dependencies(self._before(i)):
@@ -187,7 +237,10 @@ class Built:
     def _minimize(self, i: Instruction, optimizer: Any) -> Any:
         variable = self.variable(i.uses[0])
         loss = tf.reduce_sum(tf.square(self.tensor(i.uses[1]) - variable))
-        return self._write(optimizer.minimize(loss, var_list=[variable]))
+        try:
+            return self._write(optimizer.minimize(loss, var_list=[variable]))
+        except NO_GRADIENT:
+            return self._write(optimizer.minimize(tf.reduce_sum(tf.square(variable)), var_list=[variable]))
 
     def _control(self, i: Instruction) -> Any:
         with tf.control_dependencies(self._before(i)):
@@ -197,7 +250,7 @@ class Built:
         y, x = self.tensor(max(i.uses)), self.tensor(min(i.uses))
         try:
             found = tf.gradients(tf.reduce_sum(tf.square(y)), x)[0]
-        except (LookupError, TypeError, ValueError):  # no gradient of that op
+        except NO_GRADIENT:
             found = None
         return tf.identity(found) if isinstance(found, tf.Tensor) else tf.square(y)
 
@@ -279,7 +332,8 @@ class Built:
         if way == 3:
             return value + variable.read_value()
         if way == 4:
-            self.unseeded |= self.program.graph_seed is None
+            # Iterations run side by side, so even a seeded stream is dealt out in no fixed order.
+            self.unseeded |= self.program.graph_seed is None or i.kind == "while"
             return value + tf.random.uniform(SHAPE)
         return value - self.tensor(i.uses[2])
 
@@ -332,6 +386,39 @@ class Built:
         finally:
             control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
 
+    def _nested(self, i: Instruction) -> Any:
+        """Return a loop with a conditional in it, which may write."""
+        start, other = self.tensor(i.uses[0]), self.tensor(i.uses[1])
+        self.variable(i.uses[0])
+        before = control_flow_util.ENABLE_CONTROL_FLOW_V2
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = self._flow(i)
+        try:
+            return v1.while_loop(
+                lambda k, _: k < 2,
+                lambda k, acc: (
+                    k + 1,
+                    v1.cond(
+                        tf.reduce_sum(acc) > tf.cast(k, tf.float32),
+                        lambda: tf.ensure_shape(self._inner(i, 0.5 * acc, i.pick[0] % 4), SHAPE),
+                        lambda: tf.ensure_shape(self._inner(i, acc - other, i.pick[1] % 4), SHAPE),
+                    ),
+                ),
+                [tf.constant(0), start],
+            )[1]
+        finally:
+            control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+
+    def _map(self, i: Instruction) -> Any:
+        before = control_flow_util.ENABLE_CONTROL_FLOW_V2
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = self._flow(i)
+        other = self.tensor(i.uses[1])
+        try:
+            if i.pick[0] % 2:
+                return tf.ensure_shape(tf.map_fn(lambda row: tf.tanh(row) + other[0], self.tensor(i.uses[0])), SHAPE)
+            return tf.ensure_shape(tf.scan(lambda acc, row: 0.5 * acc + row, self.tensor(i.uses[0])), SHAPE)
+        finally:
+            control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+
     def _call(self, i: Instruction) -> Any:
         inner_way = (0, 1, 3, 5)[i.pick[0] % 4]
         variable = self.variable(i.uses[0])
@@ -364,7 +451,7 @@ class Built:
         return tf.strings.to_number(text)
 
     def _guard(self, i: Instruction) -> Any:
-        tensor = self.tensor(i.uses[0])
+        tensor = self.placeholders[i.uses[0] % len(self.placeholders)] if self.placeholders else self.tensor(i.uses[0])
         check = v1.debugging.assert_less(tf.reduce_max(tensor), 90.0, message="guard")
         with tf.control_dependencies([check, *self._before(i)]):
             return tf.identity(self.tensor(i.uses[1]))

@@ -14,15 +14,50 @@ if TYPE_CHECKING:
 
     from fuzz_truth import Seen
 
-WRITES = ("Assign", "ResourceApply", "Apply", "Scatter", "ResourceScatter")
+WRITES = ("Assign", "ResourceApply", "Apply", "Scatter", "ResourceScatter", "CountUpTo",
+          "StridedSliceAssign", "ResourceStridedSliceAssign")  # fmt: skip
 PURE = frozenset(
-    {
-        "Tanh", "Neg", "Square", "Sigmoid", "Identity", "Transpose", "Relu", "StopGradient", "Softmax", "Reshape", "Abs",
-        "AddV2", "Add", "Sub", "Mul", "Maximum", "MatMul", "Select", "SelectV2", "Greater", "ConcatV2", "StridedSlice",
-        "Const", "Split", "SplitV", "Unpack", "Pack", "ReadVariableOp", "VarHandleOp", "VariableV2", "GatherV2", "Sum",
-        "StatelessRandomUniform", "StatelessRandomUniformV2", "AsString", "StringJoin", "StringToNumber", "ResourceGather",
-    }
-)  # fmt: skip
+    [
+        "Tanh",
+        "Neg",
+        "Square",
+        "Sigmoid",
+        "Identity",
+        "Transpose",
+        "Relu",
+        "StopGradient",
+        "Softmax",
+        "Reshape",
+        "Abs",
+        "AddV2",
+        "Add",
+        "Sub",
+        "Mul",
+        "Maximum",
+        "MatMul",
+        "Select",
+        "SelectV2",
+        "Greater",
+        "ConcatV2",
+        "StridedSlice",
+        "Const",
+        "Split",
+        "SplitV",
+        "Unpack",
+        "Pack",
+        "ReadVariableOp",
+        "VarHandleOp",
+        "VariableV2",
+        "GatherV2",
+        "Sum",
+        "StatelessRandomUniform",
+        "StatelessRandomUniformV2",
+        "AsString",
+        "StringJoin",
+        "StringToNumber",
+        "ResourceGather",
+    ]
+)
 
 
 def redundant(graph: Any, calls: list[Seen]) -> Iterator[tuple[int, str]]:
@@ -34,12 +69,8 @@ def redundant(graph: Any, calls: list[Seen]) -> Iterator[tuple[int, str]]:
     written: dict[tuple[int, str], int] = {}
     known: dict[str, set[Any]] = {}
     for index, seen in enumerate(calls):
-        here = {
-            variable
-            for name in seen.closure
-            for variable in _written(graph.get_operation_by_name(name))
-        }
-        if not seen.failed:
+        here = {variable for name in seen.closure for variable in _written(graph.get_operation_by_name(name))}
+        if not seen.failed and not seen.partial:
             memo: dict[str, Any] = {}
             for name in sorted(seen.closure):
                 key = _sources(graph.get_operation_by_name(name), seen, written, here, memo)
@@ -49,7 +80,8 @@ def redundant(graph: Any, calls: list[Seen]) -> Iterator[tuple[int, str]]:
                     yield index, name
                 known.setdefault(name, set()).add(key)
         for variable in here:
-            written[seen.session, variable] = index
+            for session in {seen.session} if seen.session >= 0 else range(8):
+                written[session, variable] = index
 
 
 def _written(operation: Any) -> list[str]:
@@ -61,8 +93,13 @@ def _written(operation: Any) -> list[str]:
         while maker.inputs and maker.type not in {"VarHandleOp", "VariableV2"}:
             maker = maker.inputs[0].op
         if maker.type in {"VarHandleOp", "VariableV2"}:
-            found.append(maker.name)
+            found.append(_variable(maker))
     return found
+
+
+def _variable(maker: Any) -> str:
+    """Return what tells variables apart: two handles of one shared name are one variable."""
+    return maker.get_attr("shared_name").decode() or maker.name
 
 
 def _sources(operation: Any, seen: Seen, written: dict[Any, int], here: set[str], memo: dict[str, Any]) -> Any:
@@ -74,9 +111,10 @@ def _sources(operation: Any, seen: Seen, written: dict[Any, int], here: set[str]
     if operation.type not in PURE:
         return None
     if operation.type in {"VarHandleOp", "VariableV2"}:
-        if operation.name in here:
+        variable = _variable(operation)
+        if variable in here:
             return None
-        found.add(("variable", seen.session, operation.name, written.get((seen.session, operation.name))))
+        found.add(("variable", seen.session, variable, written.get((seen.session, variable))))
     for tensor in operation.inputs:
         if tensor.name in seen.feeds:
             found.add(("feed", tensor.name, seen.feeds[tensor.name]))

@@ -13,9 +13,12 @@ from dataclasses import dataclass, field, replace
 SIMPLE = ("placeholder", "const", "unary", "unary", "binary", "binary", "binary", "split", "stack")
 STATE = (
     "resource", "ref", "read", "read", "assign", "assign", "scatter", "sgd", "adam", "control", "control", "gradient",
+    "guard", "twin", "slice", "default", "count",
 )  # fmt: skip
-DRAWS = ("random", "stateless", "iterator", "queue", "table", "python")
-STRUCTURE = ("cond", "cond", "while", "while", "call", "array", "sparse", "string", "guard", "switch_case")
+DRAWS = ("random", "stateless", "iterator", "queue", "table", "python", "generator", "accumulator", "stage")
+STRUCTURE = (
+    "cond", "cond", "while", "while", "call", "array", "sparse", "string", "guard", "switch_case", "nested", "map",
+)  # fmt: skip
 
 FAMILIES = {
     "simple": (SIMPLE * 2, ()),
@@ -73,7 +76,7 @@ class Program:
         return "\n".join(lines)
 
 
-def generate(seed: int, *, partial: bool = False) -> Program:
+def generate(seed: int) -> Program:
     """Return the program of a seed."""
     rng = random.Random(seed)
     family = rng.choice(("simple", "state", "state", "all", "all", "all", "structure", "structure"))
@@ -94,6 +97,7 @@ def generate(seed: int, *, partial: bool = False) -> Program:
     )
     sessions = rng.choice((1, 1, 1, 2))
     calls = [CallStep("init", session, (), ()) for session in range(sessions)]
+    partial = rng.random() < 0.12
     kept: list[CallStep] = []
     for _ in range(rng.randint(4, 9)):
         if kept and rng.random() < 0.45:
@@ -108,7 +112,7 @@ def generate(seed: int, *, partial: bool = False) -> Program:
     return Program(
         seed=seed,
         family=family,
-        grappler=rng.random() < 0.2,
+        grappler=not partial and rng.random() < 0.2,
         trace=rng.choice(("full", "full", "auto", "light")),
         sessions=sessions,
         instructions=instructions,
@@ -125,9 +129,5 @@ def _step(rng: random.Random, size: int, sessions: int, *, partial: bool) -> Cal
     kinds = ("run",) * 12 + ("callable",) * 2 + ("load", "init") + (("partial",) * 3 if partial else ())
     late = [rng.randrange(size // 2, size) for _ in range(rng.randint(1, 3))]
     fetches = tuple(late) if rng.random() < 0.7 else tuple(rng.randrange(size) for _ in late)
-    fed = tuple(
-        (rng.randrange(size), _feed(rng)) for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2)))
-    )
-    return CallStep(
-        rng.choice(kinds), rng.randrange(sessions), fetches, tuple(_feed(rng) for _ in range(size)), fed
-    )
+    fed = tuple((rng.randrange(size), _feed(rng)) for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2))))
+    return CallStep(rng.choice(kinds), rng.randrange(sessions), fetches, tuple(_feed(rng) for _ in range(size)), fed)

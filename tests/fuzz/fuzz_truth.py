@@ -21,12 +21,29 @@ from tensorflow.python.client import session as session_module
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+runtime_of_sessions = session_module.tf_session
 LABEL = re.compile(r"(\S+) = (\w+)\(")
 SWITCHES = {"Switch", "RefSwitch", "Enter", "RefEnter", "LoopCond", "NextIteration"}
-SHARES = {
-    "Identity", "Reshape", "Squeeze", "ExpandDims", "StridedSlice", "Slice", "Split", "SplitV", "Unpack", "EnsureShape",
-    "StopGradient", "IdentityN", "Cast", "Merge", "Exit", "PreventGradient",
-}  # fmt: skip
+SHARES = frozenset(
+    [
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "ExpandDims",
+        "StridedSlice",
+        "Slice",
+        "Split",
+        "SplitV",
+        "Unpack",
+        "EnsureShape",
+        "StopGradient",
+        "IdentityN",
+        "Cast",
+        "Merge",
+        "Exit",
+        "PreventGradient",
+    ]
+)
 
 
 @dataclass
@@ -35,6 +52,7 @@ class Seen:
 
     ``executed``: (name, type) of top-level nodes -> number of executions, ``None`` if the call failed. ``nodes``:
     names of all executed nodes. ``values``: tensor name -> bytes. ``closure``: names of the ops that the call needs.
+    ``partial``: it belongs to a partial run, whose values are known only as far as they are fetched.
     """
 
     session: int
@@ -47,6 +65,7 @@ class Seen:
     values: dict[str, bytes] = field(default_factory=dict)
     results: list[Any] | None = None
     failed: bool = False
+    partial: bool = False
 
 
 def exact(value: Any) -> bytes:
@@ -83,8 +102,12 @@ class Observer:
         self.values = values
         self.calls: list[Seen] = []
         self._sessions: dict[int, int] = {}
+        library = graph.as_graph_def().library
+        self.bodies = {node.name for function in library.function for node in function.node_def}
         self._blurred = _shares_variable(graph)
         self._hidden = _in_control_flow(graph)
+        self._handle_closure: set[str] = set()
+        self.unfinished = False
         self._extra: dict[Any, tuple[set[str], list[str], list[Any]]] = {}
 
     @contextmanager
@@ -93,16 +116,52 @@ class Observer:
         original = session_module.BaseSession._call_tf_sessionrun
         observer = self
 
-        def _call_tf_sessionrun(self: Any, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> Any:
+        def _call_tf_sessionrun(self: Any, *arguments: Any) -> Any:
             if self.graph is not observer.graph:
-                return original(self, options, feeds, fetches, targets, metadata)
-            return observer._run(self, original, options, feeds, fetches, targets, metadata)
+                return original(self, *arguments)
+            return observer._run(self, original, arguments)
+
+        partial = session_module.BaseSession._call_tf_sessionprun
+        setup = runtime_of_sessions.TF_SessionPRunSetup_wrapper
+
+        def _call_tf_sessionprun(self: Any, handle: Any, feeds: Any, fetches: Any) -> Any:
+            return observer._piece(self, partial, handle, feeds, fetches)
+
+        def set_up(session: Any, feeds: Any, fetches: Any, targets: Any) -> Any:
+            # What a handle may write counts from its set-up on; nothing can be fetched along.
+            names = [_tensor_name(tensor) for tensor in fetches]
+            seen = Seen(-1, tuple(names), (), {}, partial=True)
+            given = {_tensor_name(tensor) for tensor in feeds}
+            seen.closure = needed(observer.graph, names, [runtime.TF_OperationName(t) for t in targets], given)
+            observer.calls.append(seen)
+            observer._handle_closure = seen.closure
+            return setup(session, feeds, fetches, targets)
 
         session_module.BaseSession._call_tf_sessionrun = _call_tf_sessionrun
+        session_module.BaseSession._call_tf_sessionprun = _call_tf_sessionprun
+        runtime_of_sessions.TF_SessionPRunSetup_wrapper = set_up
         try:
             yield
         finally:
             session_module.BaseSession._call_tf_sessionrun = original
+            session_module.BaseSession._call_tf_sessionprun = partial
+            runtime_of_sessions.TF_SessionPRunSetup_wrapper = setup
+
+    def _piece(self, session: Any, original: Any, handle: Any, feeds: Any, fetches: Any) -> Any:
+        names = [_tensor_name(tensor) for tensor in fetches]
+        given = {_tensor_name(tensor): exact(value) for tensor, value in feeds.items()}
+        number = self._sessions.setdefault(id(session), len(self._sessions))
+        seen = Seen(number, tuple(names), (), given, closure=self._handle_closure, partial=True)
+        self.calls.append(seen)
+        try:
+            seen.results = list(original(session, handle, feeds, fetches))
+        except BaseException:
+            seen.failed = self.unfinished = True
+            raise
+        for name, value in zip(names, seen.results, strict=True):
+            if name.rpartition(":")[0] not in self._blurred:
+                seen.values[name] = exact(value)
+        return seen.results
 
     def _plan(self, fetches: list[str], targets: list[str], feeds: set[str]) -> tuple[set[str], list[str], list[Any]]:
         key = (tuple(fetches), tuple(targets), frozenset(feeds))
@@ -121,13 +180,14 @@ class Observer:
             known = self._extra[key] = (closure, names, outputs)
         return known
 
-    def _run(
-        self, session: Any, original: Any, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any
-    ) -> Any:
+    def _run(self, session: Any, original: Any, arguments: tuple[Any, ...]) -> Any:
+        options, feeds, fetches, targets, metadata = arguments
         names = [_tensor_name(tensor) for tensor in fetches]
         target_names = [runtime.TF_OperationName(target) for target in targets]
         given = {_tensor_name(tensor): exact(value) for tensor, value in feeds.items()}
-        seen = Seen(self._sessions.setdefault(id(session), len(self._sessions)), tuple(names), tuple(target_names), given)
+        seen = Seen(
+            self._sessions.setdefault(id(session), len(self._sessions)), tuple(names), tuple(target_names), given
+        )
         self.calls.append(seen)
         seen.closure, more, outputs = self._plan(names, target_names, set(given))
         own = metadata is None
@@ -181,9 +241,7 @@ def _shares_variable(graph: Any) -> set[str]:
             if operation.name in found:
                 continue
             refs = any(tensor.dtype._is_ref_dtype for tensor in [*operation.outputs, *operation.inputs])
-            shares = operation.type in SHARES and (
-                refs or any(tensor.op.name in found for tensor in operation.inputs)
-            )
+            shares = operation.type in SHARES and (refs or any(tensor.op.name in found for tensor in operation.inputs))
             if shares or any(tensor.dtype._is_ref_dtype for tensor in operation.outputs):
                 found.add(operation.name)
                 changed = True

@@ -7,51 +7,14 @@ import gc
 import os
 import sys
 import time
-import traceback
-from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
 
-from fuzz_programs import Program, generate  # noqa: E402
-
-
-def attempt(program: Program) -> object:
-    """Check a program; an exception of the engine or of the fuzzer is a fault too."""
-    from fuzz_checks import Outcome, check
-
-    try:
-        return check(program)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is to be reported with the seed
-        outcome = Outcome()
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        outcome.fault("crash", f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
-        return outcome
-
-
-def shrink(program: Program, kinds: set[str], *, tries: int = 150) -> Program:
-    """Leave out calls and instructions as long as a fault of the same kind remains."""
-
-    def fails(candidate: Program) -> bool:
-        return bool({fault.kind for fault in attempt(candidate).faults} & kinds)
-
-    left = tries
-    for attribute in ("calls", "instructions", "calls"):
-        position = len(getattr(program, attribute)) - 1
-        while position >= 0 and left > 0:
-            items = getattr(program, attribute)
-            candidate = replace(program, **{attribute: items[:position] + items[position + 1 :]})
-            left -= 1
-            if candidate.calls and candidate.instructions and fails(candidate):
-                program = candidate
-            position -= 1
-    for simpler in ({"grappler": False}, {"trace": "full"}, {"sessions": 1}):
-        candidate = replace(program, **simpler)
-        if fails(candidate):
-            program = candidate
-    return program
+from fuzz_attempt import attempt, shrink  # noqa: E402
+from fuzz_programs import generate  # noqa: E402
 
 
 def main() -> int:

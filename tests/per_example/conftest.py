@@ -27,7 +27,9 @@ def close(got, expected, tolerance):
     """Assert equality relative to the largest entry: sums are taken in another order."""
     got, expected = np.asarray(got, dtype="float64"), np.asarray(expected, dtype="float64")
     assert got.shape == expected.shape
-    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * max(np.abs(expected).max(initial=0), 1e-6))
+    np.testing.assert_allclose(
+        got, expected, rtol=tolerance, atol=tolerance * max(np.abs(expected).max(initial=0), 1e-6)
+    )
 
 
 def norms_of(gradients):
@@ -42,7 +44,7 @@ def clipped_of(gradients, limit):
     return [np.tensordot(factors, g, 1) for g in gradients]
 
 
-def all_tasks(loss, variables, inputs, method, tasks, limit):
+def all_tasks(loss, variables, inputs, *, method, tasks, limit):
     """Run the tasks in the graph form, in one trace with an open batch size."""
 
     @tf.function(input_signature=[tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in inputs], autograph=False)
@@ -64,14 +66,14 @@ def all_tasks(loss, variables, inputs, method, tasks, limit):
 def check():
     """Compare the three tasks with the loop, by each of ``methods``."""
 
-    def compare(loss, variables, inputs, methods=("auto",), tasks=("gradients", "norms", "clipped"), truth=None):
+    def compare(loss, variables, inputs, methods=("auto",), *, tasks=("gradients", "norms", "clipped"), truth=None):
         inputs = [tf.convert_to_tensor(value) for value in inputs]
         tensors = [getattr(variable, "_value", variable) for variable in variables]
         truth = loop_of_gradients(truth or loss, tensors, inputs)
         tolerance = max(TOLERANCE[tensor.dtype.name] for tensor in [*tensors, loss(*inputs)])
         limit = float(np.median(np.sqrt(norms_of(truth))))
         for method in methods:
-            found = all_tasks(loss, variables, inputs, method, tasks, limit)
+            found = all_tasks(loss, variables, inputs, method=method, tasks=tasks, limit=limit)
             if "gradients" in tasks:
                 for got, expected in zip(found.pop(0), truth, strict=True):
                     close(got, expected, tolerance)

@@ -30,7 +30,9 @@ def variable(*shape):
 def summed(value):
     """Return a loss [m] that weighs all entries of each example differently."""
     flat = tf.reshape(value, [tf.shape(value)[0], -1])
-    return tf.reduce_sum(tf.sin(flat) * tf.range(1.0, tf.cast(tf.shape(flat)[1] + 1, tf.float64), dtype=tf.float64) ** 0.5, 1)
+    return tf.reduce_sum(
+        tf.sin(flat) * tf.range(1.0, tf.cast(tf.shape(flat)[1] + 1, tf.float64), dtype=tf.float64) ** 0.5, 1
+    )
 
 
 @FEW
@@ -44,7 +46,7 @@ def summed(value):
     out=st.integers(1, 3),
     m=st.integers(1, 3),
 )
-def test_conv2d(check, size, kernel, stride, padding, groups, channels, out, m):
+def test_conv2d(check, *, size, kernel, stride, padding, groups, channels, out, m):
     weights, bias = variable(*kernel, channels, out * groups), variable(out * groups)
     x = normal(m, *size, channels * groups)
 
@@ -74,11 +76,19 @@ def test_dilated_conv2d(check, padding, dilation):
 
     def by_hand(x):
         reach = dilation
-        rows = tf.pad(x, [[0, 0], [reach // 2, reach - reach // 2], [reach // 2, reach - reach // 2], [0, 0]]) if padding == "SAME" else x
+        rows = (
+            tf.pad(x, [[0, 0], [reach // 2, reach - reach // 2], [reach // 2, reach - reach // 2], [0, 0]])
+            if padding == "SAME"
+            else x
+        )
         height, width = rows.shape[1] - reach, rows.shape[2] - reach
         return summed(
             sum(
-                tf.einsum("bhwc,cd->bhwd", rows[:, i * reach : i * reach + height, j * reach : j * reach + width], weights[i, j])
+                tf.einsum(
+                    "bhwc,cd->bhwd",
+                    rows[:, i * reach : i * reach + height, j * reach : j * reach + width],
+                    weights[i, j],
+                )
                 for i in range(2)
                 for j in range(2)
             )
@@ -97,7 +107,7 @@ def test_dilated_conv2d(check, padding, dilation):
     channels=st.integers(1, 3),
     multiplier=st.integers(1, 2),
 )
-def test_depthwise_conv(check, kernel, stride, padding, channels, multiplier):
+def test_depthwise_conv(check, *, kernel, stride, padding, channels, multiplier):
     weights = variable(*kernel, channels, multiplier)
 
     def loss(x):

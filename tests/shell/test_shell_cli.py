@@ -12,8 +12,9 @@ import pytest
 import shell_fake_engine
 
 import cachelab
-from cachelab import cli, listing
+from cachelab import cli
 from cachelab.recording import Recording
+from cachelab.views.text import OPS_HEADER
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -145,7 +146,7 @@ def test_show_prints_the_report(saved, capsys):
 def test_show_ops_prints_one_line_per_call_and_op(saved, capsys):
     assert cli.main(["show", saved, "--ops", "--tsv"]) == 0
     header, *lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert header == list(listing.HEADER)
+    assert header == list(OPS_HEADER)
     assert [line[:5] for line in lines[:4]] == [
         ["0", "x", "Placeholder", "fed", "measured"],
         ["0", "enc/h", "Tanh", "computed", "measured"],
@@ -153,7 +154,7 @@ def test_show_ops_prints_one_line_per_call_and_op(saved, capsys):
         ["1", "enc/h", "Tanh", "recomputed", "measured"],
     ]
     assert len(lines) == 8
-    assert lines[7][5:] == ["0.500000000", "4", "same inputs as in call 2: values live for one call only"]
+    assert lines[7][5:] == ["5.000e-01", "4", "not_kept: same inputs as in call 2: values live for one call only"]
     assert cli.main(["show", saved, "--ops"]) == 0
     aligned = capsys.readouterr().out.splitlines()
     assert len(aligned) == 9

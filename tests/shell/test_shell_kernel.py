@@ -102,9 +102,8 @@ def test_an_interrupted_cell_keeps_its_record_and_no_hooks(kernel, wait):
 
 
 def test_cells_are_named_by_their_prompt(kernel):
-    kernel.cell("%%cachelab --quiet\nrun()")
-    number = kernel.value("get_ipython().displayhook.prompt_count")
-    assert kernel.value("__import__('cachelab').last().name") == f"cell {number}"
+    reply, _outputs = kernel.cell("%%cachelab --quiet\nrun()")
+    assert kernel.value("__import__('cachelab').last().name") == f"cell {reply['execution_count']}"
 
 
 def test_a_terminal_shows_the_text(tmp_path):

@@ -64,6 +64,23 @@ def test_structures_ragged_and_sparse():
     np.testing.assert_array_equal(tf.sparse.to_dense(tap["value"]), dense)
 
 
+def test_gradients_with_gaps_and_slices():
+    tap = Tap()
+    table, unused = tf.Variable(tf.ones([5, 2])), tf.Variable(1.0)
+
+    @tf.function
+    def gradients(indices):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, indices) ** 2)
+        return tap("gradients", tape.gradient(loss, [table, unused]))
+
+    gradients(tf.constant([1, 3]))
+    slices, missing = tap["gradients"]
+    assert missing is None
+    assert slices.indices.numpy().tolist() == [1, 3]
+    assert slices.values.numpy().tolist() == [[2, 2], [2, 2]]
+
+
 def test_the_same_object_comes_back_and_gradients_pass():
     tap = Tap()
     seen = []

@@ -279,6 +279,23 @@ def test_keras_model_and_dropout_seed():
         memoize(lambda x: model(x, training=True))(x)  # each call moves the seed on
 
 
+def test_a_test_step_updates_metrics_and_is_refused():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    x, y = tf.ones([2, 3]), tf.ones([2, 1])
+    model.test_on_batch(x, y)
+    with pytest.raises(NotApplicableError, match="writes a variable"):
+        memoize(lambda x, y: model.test_step((x, y)))(x, y)
+
+
+def test_equal_seeds_are_no_reason_to_reuse():
+    tf.random.set_seed(42)
+    one, two = (tf.function(lambda: tf.random.uniform([])) for _ in range(2))
+    assert [float(one()), float(one())] == [float(two()), float(two())], "equal by seed, or this shows nothing"
+    for function in (one, two):
+        assert "random number" in memoize(function).reason()
+
+
 def test_variable_made_on_the_first_call():
     class Lazy(tf.Module):
         weight = None

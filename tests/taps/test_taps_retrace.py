@@ -172,12 +172,12 @@ def test_keras_steps():
         model.train_on_batch(x[:3], y[:3])
         model.train_on_batch(x[:5], y[:5])
     assert first == 0
-    assert watch.again
-    for trace in watch.again:  # older Keras nests two functions and passes an iterator
-        assert {change.argument for change in trace.changes} <= {"data[0]", "data[1]", "iterator"}
-        assert {change.kind for change in trace.changes} == {"shape"}
-        assert "serves all sizes" in trace.text
-        assert trace.line.text == "model.train_on_batch(x[:3], y[:3])"
+    # Keras 3.0 has a second function around this one, which is traced again for each new generator.
+    (trace,) = (trace for trace in watch.again if trace.function == "one_step_on_data")
+    assert {change.argument for change in trace.changes} == {"data[0]", "data[1]"}
+    assert {change.kind for change in trace.changes} == {"shape"}
+    assert "serves all sizes" in trace.text
+    assert trace.line.text == "model.train_on_batch(x[:3], y[:3])"
 
 
 def test_nothing_stays_hooked():

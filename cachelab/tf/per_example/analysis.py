@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CONTROL = frozenset(
     {"If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall"}
 )
-_LOOPS = frozenset({"While", "StatelessWhile"})
+_LOOPS = frozenset({"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase"})
 _TRANSPARENT = frozenset({"Identity", "ReadVariableOp", "Cast", "Reshape", "ExpandDims", "Squeeze"})
 """Ops on the way from a variable to its use that keep the order of its entries and their squared norm."""
 
@@ -68,8 +68,13 @@ class Problem:
     coupled: NotApplicableError | None = None
 
     @property
+    def fixed_batch(self) -> bool:
+        """Whether the number of examples is built into the graph, so that a copy for one of them would be wrong."""
+        return self.batch not in {None, 1}
+
+    @property
     def loops(self) -> bool:
-        """Whether a loop lies between the inputs and the loss."""
+        """Whether a loop or a branch lies between the inputs and the loss."""
         return any(op.type in _LOOPS for op in dependent(ancestors([self.loss]), self.inputs))
 
 
@@ -141,18 +146,18 @@ def _default_inputs(loss: tf.Tensor, order: Sequence[tf.Operation]) -> list[tf.T
 
 
 def _batch(loss: tf.Tensor, inputs: Sequence[tf.Tensor]) -> int | None:
-    sizes = {loss.shape[0]}
-    for tensor in inputs:
-        if tensor.shape.rank == 0:
-            raise OptionError(
-                _("Input `{name}` is a scalar; inputs have the examples on their first axis.").format(name=tensor.name),
-                _("Leave it out of `inputs`: what is not an input is the same for all examples."),
-            )
-        sizes.add(tensor.shape[0] if tensor.shape.rank else None)
-    known = sizes - {None}
-    if len(known) > 1:
+    """Return the number of examples if the inputs say it; a loss may only agree with them."""
+    if any(tensor.shape.rank == 0 for tensor in inputs):
+        name = next(tensor.name for tensor in inputs if tensor.shape.rank == 0)
         raise OptionError(
-            _("Loss and inputs have different numbers of examples: {sizes}.").format(sizes=sorted(known)),
+            _("Input `{name}` is a scalar; inputs have the examples on their first axis.").format(name=name),
+            _("Leave it out of `inputs`: what is not an input is the same for all examples."),
+        )
+    known = {tensor.shape[0] for tensor in inputs if tensor.shape.rank} - {None}
+    sizes = known | ({loss.shape[0]} - {None} if known else set())
+    if len(sizes) > 1:
+        raise OptionError(
+            _("Loss and inputs have different numbers of examples: {sizes}.").format(sizes=sorted(sizes)),
             _("All inputs and the loss have the examples on their first axis."),
         )
     return known.pop() if known else None
@@ -211,25 +216,26 @@ def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
     rows = {ref for ref in problem.flow.draws if problem.flow.state(ref.deref()) is FIXED}
     for op in order:
         hit = [(index, carried[tensor.ref()]) for index, tensor in enumerate(op.inputs) if tensor.ref() in carried]
-        if not hit:
-            continue
         own = next((op.inputs[index] for index, _numbers in hit if op.inputs[index].ref() in rows), None)
         if own is not None:
             problem.coupled = CoupledError(op, _("`{tensor}` has a row for each of them").format(tensor=own.name))
             return
-        if not _passes_gradient(op):
+        if not hit or not _passes_gradient(op):
             continue
         if any(problem.flow.state(out) is not FIXED for out in op.outputs):
-            for index, numbers in hit:
-                for number, direct in numbers.items():
-                    _add_use(problem, number, op, index, direct=direct and len(numbers) == 1)
-            continue
-        transparent = op.type in _TRANSPARENT and len(hit) == 1 and not _overridden(op)
-        for out in op.outputs:
-            into = carried.setdefault(out.ref(), {})
-            for _index, numbers in hit:
-                for number, direct in numbers.items():
-                    into[number] = direct and transparent and into.get(number, True)
+            _add_uses(problem, op, hit)
+        else:
+            _carry(op, hit, carried)
+
+
+def _carry(op: tf.Operation, hit: list[tuple[int, dict[int, bool]]], carried: dict[Any, dict[int, bool]]) -> None:
+    """Mark the outputs of ``op`` as made from the variables in ``hit``: number -> whether it still is the variable."""
+    transparent = op.type in _TRANSPARENT and len(hit) == 1 and not _overridden(op)
+    for out in op.outputs:
+        into = carried.setdefault(out.ref(), {})
+        for _index, numbers in hit:
+            for number, direct in numbers.items():
+                into[number] = direct and transparent and into.get(number, True)
 
 
 def _passes_gradient(op: tf.Operation) -> bool:
@@ -246,6 +252,12 @@ def _passes_gradient(op: tf.Operation) -> bool:
 def _overridden(op: tf.Operation) -> bool:
     """Return whether a gradient of the user's own replaces that of the op type."""
     return "_gradient_op_type" in op.node_def.attr
+
+
+def _add_uses(problem: Problem, op: tf.Operation, hit: list[tuple[int, dict[int, bool]]]) -> None:
+    for index, numbers in hit:
+        for number, direct in numbers.items():
+            _add_use(problem, number, op, index, direct=direct and len(numbers) == 1)
 
 
 def _add_use(problem: Problem, number: int, op: tf.Operation, index: int, *, direct: bool) -> None:

@@ -18,6 +18,8 @@ from cachelab.tf.per_example.traces import Traces, converted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cachelab.tf.per_example.request import Request
+
 _CALLS_BEFORE_XLA: Final = 3
 _NOT_FOR_XLA: Final = (
     "Conv",
@@ -42,21 +44,16 @@ class Entry:
     """One loss with its variables, inputs' specs and task, traced."""
 
     def __init__(
-        self,
-        loss: Callable[..., Any],
-        variables: list[Any],
-        inputs: tuple[Any, ...],
-        task: str,
-        method: str,
-        jit: bool | str,
+        self, loss: Callable[..., Any], variables: list[Any], inputs: tuple[Any, ...], request: Request
     ) -> None:
         self.loss = converted(loss)
-        self.variables, self.task, self.method = variables, task, method
+        self.variables, self.task, self.method = variables, request.task, request.method
+        jit = request.jit
         self.structure = inputs
         self.specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tf.nest.flatten(inputs)]
         self.problem = self._studied()
         self.problem.xla = jit is True or (jit == "auto" and suits_xla(self.problem))
-        self.plan = make_plan(self.problem, task, method)
+        self.plan = make_plan(self.problem, self.task, self.method)
         self.calls_before_xla = 0 if jit is True else _CALLS_BEFORE_XLA
         self.xla = self.problem.xla
         self.plain: Any = None
@@ -126,9 +123,7 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
     return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
 
 
-def entry_for(
-    loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
-) -> Entry:
+def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> Entry:
     """Return the trace of a loss, made now or found again."""
     flat = tf.nest.flatten(inputs)
     if not flat or any(tensor.shape.rank == 0 for tensor in flat):
@@ -138,31 +133,20 @@ def entry_for(
         )
     specs = tuple((tensor.dtype, tuple(tensor.shape[1:])) for tensor in flat)
     shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs))
-    rest = (tuple(id(unwrapped(variable)) for variable in variables), specs, shape, task, method, jit)
-    return _entries.get(loss, rest, lambda: Entry(loss, variables, inputs, task, method, jit))
+    identities = tuple(id(unwrapped(variable)) for variable in variables)
+    rest = (identities, specs, shape, request.task, request.method, request.jit)
+    return _entries.get(loss, rest, lambda: Entry(loss, variables, inputs, request))
 
 
-def traced_plan(
-    loss: Any, variables: list[Any], inputs: tuple[Any, ...], task: str, method: str, jit: bool | str
-) -> Plan:
+def traced_plan(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> Plan:
     """Return the plan of a loss function."""
     with tf.init_scope():
-        return entry_for(loss, variables, inputs, task, method, jit).plan
+        return entry_for(loss, variables, inputs, request).plan
 
 
-def run_eagerly(
-    loss: Any,
-    variables: list[Any],
-    inputs: tuple[Any, ...],
-    task: str,
-    method: str,
-    chunk_size: int | str | None,
-    jit: bool | str,
-    memory_budget: int,
-    max_norm: Any,
-) -> list[tf.Tensor]:
+def run_eagerly(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> list[tf.Tensor]:
     """Return a task's results for a batch of eager tensors."""
-    entry = entry_for(loss, variables, inputs, task, method, jit)
+    entry = entry_for(loss, variables, inputs, request)
     tensors = tf.nest.flatten(inputs)
     counts = {tensor.shape[0] for tensor in tensors}
     if len(counts) > 1:
@@ -171,8 +155,10 @@ def run_eagerly(
             _("All inputs have the examples on their first axis."),
         )
     (count,) = counts
-    limit = as_number(0.0 if max_norm is None else max_norm, tf.float64)
-    size = chunk_for(entry.problem, task, memory_budget) if chunk_size == "auto" else chunk_size
+    limit = as_number(0.0 if request.max_norm is None else request.max_norm, tf.float64)
+    size = request.chunk_size
+    if size == "auto":
+        size = chunk_for(entry.problem, request.task, request.memory_budget)
     if size is None or size >= count:
         return list(entry(tensors, limit))
     if entry.plan.method == "jacobian":

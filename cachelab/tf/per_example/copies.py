@@ -33,7 +33,7 @@ def batch_gradients(
 
 def vectorized(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tensor]:
     """Return ``[m, *shape]`` a parameter by one run of ``pfor`` over copies with a batch of one."""
-    if problem.loops and can_rebuild(problem):
+    if (problem.loops or problem.fixed_batch) and can_rebuild(problem):
         return _rebuilt(problem, parameters)
     targets = batch_gradients(problem, parameters)
     return _stacked(problem, parameters, targets, lambda index: one_example(problem, index))
@@ -94,10 +94,10 @@ def _stacked(
 
     try:
         found = iter(parallel_for.pfor(body, problem.count) if present else ())
-    except (NotImplementedError, ValueError) as error:
+    except (NotImplementedError, ValueError, TypeError, AttributeError) as error:
         raise NotApplicableError(
             _("TensorFlow can't vectorise this gradient: {error}").format(error=str(error).split("\n")[0]),
-            _("Leave the size of the batch open when the graph is built, or use `method=\"loop\"`."),
+            _('Leave the size of the batch open when the graph is built, or use `method="loop"`.'),
         ) from error  # fmt: skip
     return [
         zeros(problem, parameter)
@@ -196,7 +196,10 @@ def in_chunks(
 
     def chunk(start: tf.Tensor) -> list[tf.Tensor]:
         stop = tf.minimum(start + size, count)
-        return post(copy_slice(targets, some_examples(problem, start, stop), name="chunk"))
+        found = post(copy_slice(targets, some_examples(problem, start, stop), name="chunk"))
+        for value, spec in zip(found, specs, strict=True):
+            value.set_shape(spec.shape if add else [None, *spec.shape[1:]])
+        return found
 
     # The loop is of the second kind whatever the graph uses: it works in sessions and in functions alike.
     if add:

@@ -105,7 +105,6 @@ def copy_slice(
     def here(tensor: tf.Tensor) -> tf.Tensor:
         return tensor if tensor.graph is current else current.capture(tensor)
 
-    graph_def = graph_pb2.GraphDef()
     outside: dict[str, tf.Tensor] = {}
     for op in moving:
         for tensor in op.inputs:
@@ -113,13 +112,7 @@ def copy_slice(
                 outside[tensor.name] = here(mapping[tensor.ref()])
             elif tensor.op not in inside:
                 outside[tensor.name] = here(tensor)
-        if for_pfor and op.type == "ZerosLike" and op.inputs[0].dtype is tf.variant:
-            graph_def.node.extend(_new_list_like(op))
-            continue
-        node = graph_def.node.add()
-        node.CopyFrom(op.node_def)
-        node.attr.pop("_class", None)
-        node.input[:] = [tensor.name for tensor in op.inputs]
+    graph_def = _nodes_of(moving, for_pfor=for_pfor)
     wanted = [tensor for tensor in targets if tensor.ref() not in mapping and tensor.op in inside]
     copies: dict[Any, tf.Tensor] = {}
     if wanted:
@@ -146,6 +139,20 @@ def copy_slice(
         copy = mapping.get(tensor.ref(), copies.get(tensor.ref()))
         result.append(here(tensor) if copy is None else copy)
     return result
+
+
+def _nodes_of(ops: Iterable[tf.Operation], *, for_pfor: bool) -> graph_pb2.GraphDef:
+    """Return the definitions of ``ops`` without control edges and colocations."""
+    graph_def = graph_pb2.GraphDef()
+    for op in ops:
+        if for_pfor and op.type == "ZerosLike" and op.inputs[0].dtype is tf.variant:
+            graph_def.node.extend(_new_list_like(op))
+            continue
+        node = graph_def.node.add()
+        node.CopyFrom(op.node_def)
+        node.attr.pop("_class", None)
+        node.input[:] = [tensor.name for tensor in op.inputs]
+    return graph_def
 
 
 def _share_functions(ops: Iterable[tf.Operation], graph: tf.Graph) -> None:

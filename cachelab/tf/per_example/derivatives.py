@@ -12,13 +12,14 @@ from cachelab.i18n import translate as _
 from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the registry
 from cachelab.tf.per_example.copies import check_copyable
 from cachelab.tf.per_example.copying import copy_slice
-from cachelab.tf.per_example.flow import CoupledError, Flow, Layout
+from cachelab.tf.per_example.flow import CoupledError, Flow, Layout, not_proven
 from cachelab.tf.per_example.traces import Traces, converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@tf.autograph.experimental.do_not_convert
 def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     """Return the derivative of each ``y[i] = f(x[i])`` by its own ``x[i]``, in the shape of ``x``.
 
@@ -27,7 +28,8 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     y
         Graph form: a tensor that depends on ``x``. Function form: the function f, ``f(x) -> y``, for eager code or
         inside a ``tf.function``. Either ``y`` has the shape of ``x``, and each entry is differentiated by the entry
-        at its place; or ``y`` is ``[m]`` and ``x`` is ``[m, ...]``, and each ``y[i]`` is differentiated by all of ``x[i]``.
+        at its place; or ``y`` is ``[m]``, ``x`` is ``[m, ...]``, and each ``y[i]`` is differentiated by
+        all of ``x[i]``.
     x
         The tensor to differentiate by, examples on the first axis.
     grad_ys
@@ -55,7 +57,7 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
 
     Notes
     -----
-    The sum trick: ``d sum(y) / dx[i] = dy[i]/dx[i]`` if ``y[j]`` does not depend on ``x[i]`` for other j. That is proven
+    The sum trick: ``d sum(y) / dx[i] = dy[i]/dx[i]`` if ``y[j]`` does not depend on ``x[i]`` for other j. It is proven
     op by op for each axis; along axes that do mix (a softmax over the last one, say) one backward pass an entry
     of those axes gives the true diagonal.
     """
@@ -65,7 +67,7 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     if tf.executing_eagerly():
         return _eager(y, x, grad_ys)
     inner = tf.identity(x)
-    return _in_graph(tf.convert_to_tensor(y(inner)), inner, grad_ys)
+    return _in_graph(tf.convert_to_tensor(converted(y)(inner)), inner, grad_ys)
 
 
 _traces = Traces()
@@ -123,16 +125,12 @@ def _gradient(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tenso
 
 def _prove_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> None:
     """Raise unless entry i along ``axis`` of y depends on entry i along ``axis`` of x only."""
-    flow = Flow({x.ref(): Layout(axis)}, x.shape[axis] if x.shape[axis] != 1 else None)
+    if x.shape[axis] == 1 == y.shape[axis]:
+        return  # one entry has none to mix with
+    flow = Flow({x.ref(): Layout(axis)}, x.shape[axis])
     flow.run([y])
     if flow.unproven:
-        name, op_type = next(iter(flow.unproven.items()))
-        raise NotApplicableError(
-            _("No layout rule knows op `{op}` ({type}), so that it is not proven that it keeps the examples apart.").format(
-                op=name, type=op_type
-            ),
-            _("Register one with `cachelab.tf.per_example.layout_rule`, or take the Jacobian."),
-        )  # fmt: skip
+        raise not_proven(flow, _("Register one with `cachelab.tf.per_example.layout_rule`, or take the Jacobian."))
     state = flow.state(y)
     if isinstance(state, Layout) and (state.axis, state.before, state.after) != (axis, 1, 1):
         raise NotApplicableError(

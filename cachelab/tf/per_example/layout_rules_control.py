@@ -68,7 +68,7 @@ def _call(flow: Flow, op: tf.Operation) -> list[State]:
 
 
 def _note_draws(flow: Flow, op: tf.Operation, inside: Flow) -> None:
-    """A draw inside a function can't be kept for a copy, so that a copy would draw anew."""
+    """Note draws inside a function: they can't be kept for a copy, so that a copy would draw anew."""
     if inside.draws or inside.pins:
         flow.unproven.setdefault(op.name, op.type)
 

@@ -42,13 +42,18 @@ def merge(flow: Flow, op: tf.Operation, tensors: Sequence[tf.Tensor], out: tf.Te
         return FIXED
     for tensor in tensors:
         place = found.axis - (rank - tensor.shape.rank)
-        if flow.layout(tensor) is None and place >= 0:
-            if not flow.accepts(tensor, place, found):
-                size = (flow.shape(tensor) or ["?"] * (place + 1))[place]
-                raise flow.couples(
-                    op,
-                    _("it combines them with `{tensor}`, which has {size} rows but is not among the inputs").format(
-                        tensor=tensor.name, size=size if isinstance(size, int) else "?"
-                    ),
-                )
+        if flow.layout(tensor) is None and place >= 0 and not flow.accepts(tensor, place, found):
+            size = (flow.shape(tensor) or ["?"] * (place + 1))[place]
+            raise flow.couples(
+                op,
+                _("it combines them with `{tensor}`, which has {size} rows but is not among the inputs").format(
+                    tensor=tensor.name, size=size if isinstance(size, int) else "?"
+                ),
+            )
     return found
+
+
+def integer(flow: Flow, tensor: tf.Tensor) -> int | None:
+    """Return the value of a tensor that holds one known number, else ``None``."""
+    value = flow.value(tensor)
+    return int(value.item()) if value is not None and value.size == 1 else None

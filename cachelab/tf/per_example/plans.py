@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example.copying import ancestors
+from cachelab.tf.per_example.effects import effects
+from cachelab.tf.per_example.flow import not_proven
 
 if TYPE_CHECKING:
     from cachelab.tf.per_example.analysis import Parameter, Problem
@@ -89,22 +92,29 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
         return _uniform(
             problem, task, "jacobian", _("As asked for: the gradient of each entry of the loss, one by one.")
         )
+    if method == "auto" and problem.batch == 1:
+        return _uniform(problem, task, "jacobian", _("There is one example only: the plain gradient is its gradient."))
     if problem.coupled is not None:
         raise problem.coupled
     unproven = tuple(problem.flow.unproven.items())
     if unproven:
         name, op_type = unproven[0]
         if method != "auto":
-            raise NotApplicableError(
-                _("No layout rule knows op `{op}` ({type}), so that it is not proven that it keeps the examples apart.").format(
-                    op=name, type=op_type
-                ),
-                _("Use `method=\"jacobian\"`, or register a rule with `cachelab.tf.per_example.layout_rule`."),
-            )  # fmt: skip
+            raise not_proven(
+                problem.flow,
+                _('Use `method="jacobian"`, or register a rule with `cachelab.tf.per_example.layout_rule`.'),
+            )
         reason = _(
             "It is not proven that op `{op}` ({type}) keeps the examples apart; this is right even if it does not."
         )
         return _uniform(problem, task, "jacobian", reason.format(op=name, type=op_type), unproven)
+    if method in _COPIES and problem.fixed_batch and not (method == "vectorized" and can_rebuild(problem)):
+        raise NotApplicableError(
+            _("The graph has the batch size {m} built in, so that it can't be copied for single examples.").format(
+                m=problem.batch
+            ),
+            _("Leave the size of the batch open (`None`) when the graph is built, or use another method."),
+        )
     if method in _COPIES:
         return _uniform(problem, task, method, _("As asked for."))
     return _ruled(problem, task, method)
@@ -120,9 +130,15 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
 def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
-    if fallen and method == "auto" and problem.loops and not can_rebuild(problem):
-        reason = _("{reason}; TensorFlow can't vectorise the gradient of a loop that is there already.")
-        return _uniform(problem, task, "loop", reason.format(reason=fallen[0].reason))
+    if fallen and method == "auto" and not can_rebuild(problem) and (problem.fixed_batch or problem.loops):
+        if problem.fixed_batch:
+            reason = _(
+                "{reason}; the batch size is built into the graph, so that it can't be copied for single examples."
+            )
+        else:
+            reason = _("{reason}; TensorFlow can't vectorise the gradient of a loop or branch that is there already.")
+        how = "jacobian" if problem.fixed_batch else "loop"
+        return _uniform(problem, task, how, reason.format(reason=fallen[0].reason))
     if fallen and method != "auto":
         raise NotApplicableError(
             _("Method `{method}` can't serve variable `{variable}`: {reason}").format(
@@ -149,8 +165,15 @@ def _ruled(problem: Problem, task: str, method: str) -> Plan:
 
 
 def can_rebuild(problem: Problem) -> bool:
-    """Return whether the loss can be built again for other inputs and is then the same function."""
-    return problem.rebuild is not None and not (problem.flow.draws or problem.flow.pins)
+    """Return whether the loss can be built again for other inputs and is then surely the same function.
+
+    Any random draw, one for all examples too, would be drawn anew.
+    """
+    if problem.rebuild is None or problem.flow.draws or problem.flow.pins:
+        return False
+    ops = ancestors([problem.loss])
+    drawn = any(op.type.startswith("Stateless") and op.type[9:].startswith(("Random", "Truncated")) for op in ops)
+    return not drawn and next(effects(ops, problem.loss.graph), None) is None
 
 
 def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:
@@ -166,21 +189,17 @@ def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:
             text = _("op `{op}` ({type}) has no rule for its input {index}.")
             return plan("vectorized", text.format(op=use.op.name, type=use.op.type, index=use.index))
     names = ", ".join(sorted({use.rule.name for use in parameter.uses}))
-    if task == "gradients" or method == "outer":
-        return plan("outer", names)
-    if has_ghost(parameter):
+    if task != "gradients" and method != "outer" and has_ghost(parameter):
         return plan("ghost", _("norm without forming the gradient ({rule})").format(rule=names))
-    if len(parameter.uses) > 1:
-        return plan(
-            "outer",
-            _("used {n} times, so that its gradients are added up first ({rule})").format(n=len(ops), rule=names),
-        )
-    if not parameter.uses[0].direct:
-        return plan(
-            "outer",
-            _("reaches its use through other ops, so that its gradient is formed first ({rule})").format(rule=names),
-        )
-    return plan("outer", _("forming the gradient is cheaper here ({rule})").format(rule=names))
+    if task == "gradients" or method == "outer":
+        why = "{rule}"
+    elif len(parameter.uses) > 1:
+        why = _("used {n} times, so that its gradients are added up first ({rule})")
+    elif not parameter.uses[0].direct:
+        why = _("reaches its use through other ops, so that its gradient is formed first ({rule})")
+    else:
+        why = _("forming the gradient is cheaper here ({rule})")
+    return plan("outer", why.format(n=len(ops), rule=names))
 
 
 def has_ghost(parameter: Parameter) -> bool:

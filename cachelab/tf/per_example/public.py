@@ -10,13 +10,17 @@ from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.analysis import study
 from cachelab.tf.per_example.compiled import as_inputs, run_eagerly, traced_plan
+from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import solve
 from cachelab.tf.per_example.plans import Plan, make_plan
+from cachelab.tf.per_example.request import Request
+from cachelab.tf.per_example.traces import converted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@tf.autograph.experimental.do_not_convert
 def per_example_gradients(
     loss: Any,
     variables: Sequence[Any],
@@ -80,9 +84,10 @@ def per_example_gradients(
     Activations x deltas: Goodfellow 2015, "Efficient per-example gradient computations"; convolutions as products
     over patches: Rochette et al. 2019. What has no rule goes through ``pfor`` (Agarwal 2019).
     """
-    return _solve("gradients", loss, variables, inputs, method, chunk_size, jit, memory_budget)
+    return _solve(loss, variables, inputs, Request("gradients", method, jit, chunk_size, memory_budget))
 
 
+@tf.autograph.experimental.do_not_convert
 def per_example_squared_norms(
     loss: Any,
     variables: Sequence[Any],
@@ -110,9 +115,10 @@ def per_example_squared_norms(
     >>> per_example_squared_norms(loss, [w], tf.constant([[1.0, 0.0], [0.0, 1.0]])).numpy().tolist()
     [4.0, 16.0]
     """
-    return _solve("norms", loss, variables, inputs, method, chunk_size, jit, memory_budget)[0]
+    return _solve(loss, variables, inputs, Request("norms", method, jit, chunk_size, memory_budget))[0]
 
 
+@tf.autograph.experimental.do_not_convert
 def clipped_sum(
     loss: Any,
     variables: Sequence[Any],
@@ -146,9 +152,10 @@ def clipped_sum(
     >>> clipped_sum(loss, [w], tf.constant([[1.0, 0.0], [0.0, 1.0]]), max_norm=1.0)[0].numpy().tolist()
     [[1.0], [1.0]]
     """
-    return _solve("clipped", loss, variables, inputs, method, chunk_size, jit, memory_budget, max_norm)
+    return _solve(loss, variables, inputs, Request("clipped", method, jit, chunk_size, memory_budget, max_norm))
 
 
+@tf.autograph.experimental.do_not_convert
 def plan(
     loss: Any,
     variables: Sequence[Any],
@@ -170,45 +177,30 @@ def plan(
     'ghost'
     """
     if callable(loss):
-        return traced_plan(loss, list(variables), as_inputs(inputs), task, method, jit)
+        return traced_plan(loss, list(variables), as_inputs(inputs), Request(task, method, jit))
     return make_plan(study(loss, list(variables), _graph_inputs(loss, inputs)), task, method)
 
 
-def _solve(
-    task: str,
-    loss: Any,
-    variables: Sequence[Any],
-    inputs: Any,
-    method: str,
-    chunk_size: int | str | None,
-    jit: bool | str,
-    memory_budget: int,
-    max_norm: Any = None,
-) -> list[tf.Tensor]:
+def _solve(loss: Any, variables: Sequence[Any], inputs: Any, request: Request) -> list[tf.Tensor]:
     variables = list(variables)
-    if not (chunk_size is None or chunk_size == "auto" or (isinstance(chunk_size, int) and chunk_size > 0)):
-        raise OptionError(
-            _("There is no chunk size {size!r}.").format(size=chunk_size), _("Give a positive number, `auto` or None.")
-        )
     rebuild = None
     if callable(loss):
         tensors = as_inputs(inputs)
         if tf.executing_eagerly():
-            return run_eagerly(loss, variables, tensors, task, method, chunk_size, jit, memory_budget, max_norm)
-        tensors, function = tf.nest.map_structure(tf.identity, tensors), loss
+            return run_eagerly(loss, variables, tensors, request)
+        tensors, function = tf.nest.map_structure(tf.identity, tensors), converted(loss)
         loss, inputs = function(*tensors), tf.nest.flatten(tensors)
 
         def rebuild(flat: Sequence[tf.Tensor]) -> tf.Tensor:
             return function(*tf.nest.pack_sequence_as(tensors, list(flat)))
 
     problem = study(loss, variables, _graph_inputs(loss, inputs), rebuild=rebuild)
-    from cachelab.tf.per_example.memory import chunk_for
-
+    size = request.chunk_size
     return solve(
         problem,
-        make_plan(problem, task, method),
-        chunk_size=chunk_for(problem, task, memory_budget) if chunk_size == "auto" else chunk_size,
-        max_norm=max_norm,
+        make_plan(problem, request.task, request.method),
+        chunk_size=chunk_for(problem, request.task, request.memory_budget) if size == "auto" else size,
+        max_norm=request.max_norm,
     )
 
 

@@ -25,33 +25,48 @@ _LIMIT = 4096
 def derived_shape(flow: Flow, tensor: tf.Tensor) -> list[Size | None]:
     """Return sizes that follow from the op that makes ``tensor``, ``None`` where they don't."""
     op, rank = tensor.op, tensor.shape.rank
-    nothing: list[Size | None] = [None] * rank
-    if op.type in {"Reshape", "BroadcastTo", "Fill"}:
-        value = flow.value(op.inputs[0 if op.type == "Fill" else 1])
-        if value is None or len(value) != rank:
-            return nothing
-        if op.type == "Reshape":
-            return completed(flow.shape(op.inputs[0]), list(value)) or nothing
-        return list(value)
-    if op.type == "Transpose":
-        order, sizes = flow.value(op.inputs[1]), flow.shape(op.inputs[0])
-        return nothing if order is None or sizes is None else [sizes[int(axis)] for axis in order]
-    if op.type in {"MatMul", "BatchMatMulV2", "BatchMatMulV3"}:
-        names = ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y")
-        left, right = flow.shape(op.inputs[0]), flow.shape(op.inputs[1])
-        if left is None or right is None:
-            return nothing
-        rows = left[-1 if op.get_attr(names[0]) else -2]
-        columns = right[-2 if op.get_attr(names[1]) else -1]
-        lead = left[:-2] if len(left) == rank else right[:-2]
-        return [*lead, rows, columns]
-    if op.type in _SAME_SHAPE or _is_elementwise(op):
-        for source in op.inputs:
-            if source.shape.rank == rank:
-                sizes = flow.shape(source)
-                if sizes is not None and all(size != 1 for size in sizes):
-                    return list(sizes)
-    return nothing
+    rule = _SHAPES.get(op.type)
+    if rule is None and (op.type in _SAME_SHAPE or _is_elementwise(op)):
+        rule = _like_an_input
+    found = None if rule is None else rule(flow, op, rank)
+    return [None] * rank if found is None or len(found) != rank else list(found)
+
+
+def _asked_for(flow: Flow, op: tf.Operation, _rank: int) -> Any:
+    value = flow.value(op.inputs[0 if op.type == "Fill" else 1])
+    if value is None or op.type != "Reshape":
+        return value
+    return completed(flow.shape(op.inputs[0]), list(value))
+
+
+def _transposed(flow: Flow, op: tf.Operation, _rank: int) -> Any:
+    order, sizes = flow.value(op.inputs[1]), flow.shape(op.inputs[0])
+    return None if order is None or sizes is None else [sizes[int(axis)] for axis in order]
+
+
+def _multiplied(flow: Flow, op: tf.Operation, rank: int) -> Any:
+    names = ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y")
+    left, right = flow.shape(op.inputs[0]), flow.shape(op.inputs[1])
+    if left is None or right is None:
+        return None
+    rows = left[-1 if op.get_attr(names[0]) else -2]
+    columns = right[-2 if op.get_attr(names[1]) else -1]
+    return [*(left[:-2] if len(left) == rank else right[:-2]), rows, columns]
+
+
+def _like_an_input(flow: Flow, op: tf.Operation, rank: int) -> Any:
+    for source in op.inputs:
+        sizes = flow.shape(source) if source.shape.rank == rank else None
+        if sizes is not None and all(size != 1 for size in sizes):
+            return sizes
+    return None
+
+
+_SHAPES: dict[str, Any] = {
+    **dict.fromkeys(("Reshape", "BroadcastTo", "Fill"), _asked_for),
+    **dict.fromkeys(("MatMul", "BatchMatMulV2", "BatchMatMulV3"), _multiplied),
+    "Transpose": _transposed,
+}
 
 
 def _is_elementwise(op: tf.Operation) -> bool:
@@ -74,7 +89,7 @@ def completed(sizes: Sequence[Size] | None, new: list[Any]) -> list[Size] | None
 
 def derived_value(flow: Flow, tensor: tf.Tensor) -> np.ndarray | None:
     """Return the value of ``tensor`` as an object array of sizes, ``None`` if it can't be followed."""
-    if not tensor.dtype.is_integer:
+    if not (tensor.dtype.is_integer or tensor.dtype.is_bool):
         return None
     op = tensor.op
     evaluate = _EVALUATORS.get(op.type)
@@ -216,6 +231,7 @@ _EVALUATORS: dict[str, Any] = {
     "AddV2": _binary(lambda a, b: a + b),
     "Add": _binary(lambda a, b: a + b),
     "Sub": _binary(lambda a, b: a - b),
+    "GreaterEqual": _binary(lambda a, b: np.vectorize(int)(a >= b)),
     "FloorDiv": _binary(lambda a, b: a // b),
     "FloorMod": _binary(_floor_mod),
     "Maximum": _binary(_maximum),

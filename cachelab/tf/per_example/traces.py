@@ -36,5 +36,9 @@ class Traces:
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the user's function as AutoGraph makes it. Ours are not: tracing them with it takes several times as long."""
-    return autograph.tf_convert(function, control_status.control_status_ctx())
+    """Return the user's function as AutoGraph makes it.
+
+    Ours are not: tracing them with it takes several times as long.
+    """
+    status = control_status.ControlStatusCtx(status=control_status.Status.UNSPECIFIED)
+    return autograph.tf_convert(function, status)

@@ -63,8 +63,8 @@ export class SidePanel extends Widget {
       this.node.append(element("p", trans.__("CacheLab is not loaded in this kernel.")), load);
       return;
     }
-    head.append(element("span", state.mode === "off" ? trans.__("records cells with %%cachelab") : trans.__("records every cell, mode %1", state.mode)));
-    if (!state.recordings.length) return void this.node.append(element("p", trans.__("No recordings yet. Put %%cachelab on the first line of a cell, or switch a mode on.")));
+    head.append(element("span", state.mode === "off" ? trans.__("records cells that begin with %1", "%%cachelab") : trans.__("records every cell, mode %1", state.mode)));
+    if (!state.recordings.length) return void this.node.append(element("p", trans.__("No recordings yet. Put %1 on the first line of a cell, or switch a mode on.", "%%cachelab")));
     this.node.append(this.table(panel, state.recordings), ...this.findings(state.recordings[0]));
   }
 

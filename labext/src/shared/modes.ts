@@ -50,7 +50,8 @@ export class ModesPanel implements Panel {
     }
     const refusal = this.refusal(mode);
     const result = this.app.result(mode);
-    if (refusal) return result ? t("not applicable: {reason}", { reason: refusal }) : t("not replayed");
+    if (result && !result.applicable) return t("not applicable: {reason}", { reason: refusal });
+    if (refusal && !result) return t("not replayed");
     if (mode === "run") return t("{time} as recorded", { time: time(this.app.recording.run.all().wall) });
     if (!result) return this.app.recording.executions.has(mode) ? t("replayed") : t("press to replay");
     return t("{time}, {speed}× as fast", { time: time(result.seconds ?? 0), speed: (result.speedup ?? 0).toFixed(1) });
@@ -160,8 +161,7 @@ export class ModesPanel implements Panel {
     this.table.hidden = app.hidden();
     const { run } = app.recording;
     const all = run.all();
-    const runResult = app.result("run");
-    const base = runResult?.seconds || all.wall;
+    const base = replayedRun(app) || all.wall;
     const modes = ["run", ...[...MODES, ...MORE].filter((mode) => mode !== "run" && (app.result(mode)?.applicable || app.recording.executions.has(mode)))];
     const head = (text: string, right = true) => h("th", { class: right ? "r" : null, scope: "col" }, text);
     redraw(
@@ -187,7 +187,7 @@ export class ModesPanel implements Panel {
     const ran = sums ? sums.counts[COMPUTED] + sums.counts[RECOMPUTED] : (result?.executed ?? 0);
     const again = sums ? sums.counts[RECOMPUTED] : (result?.recomputed ?? 0);
     const reused = sums ? sums.counts[REUSED] : (result?.reused ?? 0);
-    const wall = result?.seconds || sums?.wall || 0;
+    const wall = mode === "run" ? base : (result?.seconds ?? 0);
     const opTime = sums ? sums.seconds[COMPUTED] + sums.seconds[RECOMPUTED] : 0;
     const share = sums && opTime > 0 ? sums.seconds[RECOMPUTED] / opTime : 0;
     const none = (value: string, shown: boolean) => h("td", { class: "r" }, shown ? value : "–");
@@ -200,9 +200,9 @@ export class ModesPanel implements Panel {
       h("td", { class: "r" }, count(ran)),
       h("td", { class: "r" }, count(again)),
       h("td", { class: "r" }, count(reused)),
-      h("td", { class: "r" }, time(wall)),
+      none(time(wall), wall > 0),
       h("td", { class: "barcol" }, bar([["R", wall * share], ["C", wall * (1 - share)], ["S", Math.max(0, base - wall)]], Math.max(base, wall))),
-      none(`${(result?.speedup || (wall ? base / wall : 0)).toFixed(1)}×`, wall > 0),
+      none(`${(mode === "run" ? 1 : result?.speedup || base / wall).toFixed(1)}×`, wall > 0),
       none(bytes(result?.bytes_held ?? 0), mode !== "run" && result !== undefined),
       none(time(result?.setup_seconds ?? 0), mode !== "run" && result !== undefined),
       none(even === 0 ? t("at once") : t("repeat {n}", { n: count(even ?? 0) }), typeof even === "number"),
@@ -211,13 +211,21 @@ export class ModesPanel implements Panel {
   }
 
   private proof(mode: string, result: RawMode | undefined): HTMLElement {
-    if (!result) return h("span", { class: "q" }, mode === "run" ? t("as recorded, not replayed") : t("not compared"));
+    if (!result) return h("span", { class: "q" }, mode !== "run" ? t("not compared") : replayedRun(this.app) ? t("timed beside the replay, untraced") : t("as recorded, not replayed"));
     const { equality, reason, max_difference: difference = 0 } = result;
     const word = h("b", { class: equality.replace(" ", "-") }, t(equality));
     const more =
       equality === "close" ? t("within {difference}", { difference: difference.toPrecision(2) }) : equality === "equal" || equality === "reproduced" ? t("bitwise") : "";
     return h("span", { class: "proof" }, word, h("span", {}, more, more && reason ? ": " : "", prose(reason)));
   }
+}
+
+/** Wall time of the calls replayed as they were, which is timed beside every other mode; 0 if nothing was replayed. */
+function replayedRun(app: App): number {
+  const run = app.result("run")?.seconds;
+  if (run) return run;
+  const beside = [...app.recording.results.values()].find((result) => result.applicable && result.seconds && result.speedup);
+  return beside ? (beside.seconds as number) * (beside.speedup as number) : 0;
 }
 
 /** One sentence on a mode for the live region. */

@@ -2,6 +2,7 @@
 
 import type { App, Key, Panel } from "./app.ts";
 import { h, redraw } from "./dom.ts";
+import type { Execution } from "./recording.ts";
 import { COMPUTED, RECOMPUTED, REUSED } from "./statuses.ts";
 import { count, t, time } from "./strings.ts";
 import { bar, rove } from "./widgets.ts";
@@ -81,17 +82,22 @@ export class StepsPanel implements Panel {
     redraw(
       this.figures,
       hidden ? "" : h("span", {}, t("{ran} ran, {reused} reused", { ran: count(ran), reused: count(sums.counts[REUSED]) })),
-      hidden ? "" : h("span", {}, h("b", {}, time(call.seconds)), ` ${t("wall")}`, this.inRun()),
+      hidden ? "" : this.took(entry),
     );
   }
 
-  /** What the same call took in the recording. */
-  private inRun(): HTMLElement | string {
+  /** Wall time as recorded; of a replay the sum of its op times, as its calls are not timed one by one. */
+  private took(entry: number): HTMLElement {
     const { app } = this;
-    if (app.state.mode === "run") return "";
-    const index = app.execution().calls[app.state.entry].index;
-    const entry = app.recording.run.entry(index);
-    return entry < 0 ? "" : h("span", { class: "q" }, `, ${t("run {time}", { time: time(app.recording.run.calls[entry].seconds) })}`);
+    const execution = app.execution();
+    const { run } = app.recording;
+    const sum = (one: Execution, e: number): number => {
+      const { seconds } = one.totals(e);
+      return seconds[COMPUTED] + seconds[RECOMPUTED];
+    };
+    if (execution === run) return h("span", {}, h("b", {}, time(run.calls[entry].seconds)), ` ${t("wall")}`);
+    const before = run.entry(execution.calls[entry].index);
+    return h("span", {}, h("b", {}, time(sum(execution, entry))), ` ${t("op time")}`, before < 0 ? "" : h("span", { class: "q" }, `, ${t("run {time}", { time: time(sum(run, before)) })}`));
   }
 
   private opTime(entry: number): number {

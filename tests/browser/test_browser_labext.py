@@ -1,0 +1,196 @@
+"""The JupyterLab extension: mode switch, side panel, explorer tabs, renderer of saved records, in a real JupyterLab."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import face_samples
+import front_node
+import pytest
+from conftest import Server
+
+from cachelab.store import to_json
+from cachelab.views.mime import MIME_TYPE
+
+pytestmark = pytest.mark.browser
+
+RECORDING = """\
+import face_samples
+from cachelab.recording import Recording
+from cachelab.session_state import recordings
+recordings.add(Recording(record=face_samples.record()))"""
+
+
+@pytest.fixture(scope="session")
+def extension():
+    """Return the built extension; built here where it is not, which needs what ``make lab`` installs."""
+    folder = front_node.ROOT / "cachelab" / "labextension"
+    if not (folder / "package.json").exists():
+        bins = os.pathsep.join([str(Path(sys.executable).parent), str(front_node.node_path().parent)])
+        env = {**os.environ, "PATH": bins + os.pathsep + os.environ["PATH"]}
+        for command in (["jlpm", "install", "--immutable"], ["jlpm", "build:lib"], ["jlpm", "build:labextension"]):
+            subprocess.run(command, cwd=front_node.ROOT / "labext", env=env, check=True, timeout=900)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def lab_with_extension(extension, tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("labext"), "lab", extension)
+    yield server
+    server.close()
+
+
+def switch(book):
+    return book.page.locator(".cachelab-Switch select:visible")
+
+
+def load(book):
+    book.page.locator(".cachelab-Switch button:visible").click()
+    book.page.locator(".cachelab-Switch select:visible:not([disabled])").wait_for()
+
+
+def show_panel(book):
+    book.page.evaluate("() => window.jupyterapp.commands.execute('cachelab:show-panel')")
+    return book.page.locator(".cachelab-Panel")
+
+
+def test_switch_sets_how_the_next_cells_execute(open_notebook, lab_with_extension):
+    book = open_notebook(lab_with_extension, "switch.ipynb", "%cachelab mode", "%cachelab on", "%unload_ext cachelab")
+    book.page.locator('.cachelab-Switch select[title="CacheLab is not loaded in this kernel."]').wait_for()
+    assert switch(book).is_disabled()
+    load(book)
+    assert switch(book).input_value() == "off"
+    switch(book).select_option("memo")
+    assert book.text(0).splitlines()[0] == "Recorded cells execute in mode memo."
+    assert switch(book).input_value() == "memo"
+    switch(book).select_option("off")
+    book.run(0)
+    assert switch(book).input_value() == "off"
+    book.run(1)
+    book.page.wait_for_function("() => document.querySelector('.cachelab-Switch select').value === 'memo'")
+    book.run(2)
+    book.page.locator(".cachelab-Switch select:visible[disabled]").wait_for()
+
+
+def test_panel_lists_recordings_follows_restart_and_reload_and_opens_the_explorer(
+    open_notebook, lab_with_extension, artifacts, violations
+):
+    book = open_notebook(lab_with_extension, "panel.ipynb", RECORDING)
+    load(book)
+    panel = show_panel(book)
+    panel.get_by_text("No recordings yet").wait_for()
+    book.run(0)
+    row = panel.locator("tbody tr")
+    row.wait_for()
+    summary = face_samples.record().summary()
+    share = f"{round(100 * summary['redundant_share_of_op_seconds'])} %"
+    assert row.locator("td").all_inner_texts() == ["6", share, "278 ms"]
+    assert "is fed 6 times with equal content" in panel.inner_text()
+    assert row.get_by_role("button", name="cell 1").count() == 1
+    row.get_by_role("button", name="recording 3").click()
+    explorer = book.page.locator(".cachelab-Tab .cachelab-explorer .xp")
+    explorer.wait_for()
+    assert explorer.locator('svg.graph [data-id="enc/Tanh"] .lt').text_content() == "R"
+    # A recording of a file has no values to run again: the kernel says so where the button was pressed.
+    explorer.locator('[data-mode="feed"], [data-key="more"]').first.focus()
+    explorer.locator('[data-mode="variable"]').click()
+    assert violations(book.page, ".cachelab-Panel") == []
+    book.page.screenshot(path=artifacts / "labext-panel.png")
+    book.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    book.page.reload()
+    book.wait_ready()
+    show_panel(book).locator("tbody tr").wait_for()
+    book.page.evaluate(
+        "() => [...window.jupyterapp.shell.widgets('main')].find((one) => one.sessionContext && one.content?.widgets)"
+        ".sessionContext.session.kernel.restart()"
+    )
+    show_panel(book).get_by_text("CacheLab is not loaded in this kernel.").wait_for()
+    assert switch(book).is_disabled()
+
+
+def test_two_notebooks_keep_their_own_kernels(open_notebook, lab_with_extension):
+    first = open_notebook(lab_with_extension, "one.ipynb", RECORDING)
+    load(first)
+    first.run(0)
+    second = open_notebook(lab_with_extension, "two.ipynb", "1")
+    load(second)
+    show_panel(second).get_by_text("No recordings yet").wait_for()
+    switch(second).select_option("feed")
+    assert show_panel(first).locator("tbody tr").count() == 1
+    assert switch(first).input_value() == "off"
+
+
+def saved_notebook(html):
+    evil = "<img src=x onerror=\"document.title='broken'\">"
+    data = to_json(face_samples.record())
+    data["name"] = evil
+    data["graphs"][0]["name"][11] = evil
+    output = {"output_type": "display_data", "metadata": {}, "data": {MIME_TYPE: data, "text/plain": "record"}}
+    if html:
+        output["data"]["text/html"] = html
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1", "execution_count": 1, "outputs": [output]}
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return json.dumps({"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def test_saved_record_is_an_explorer_in_an_untrusted_notebook(open_notebook, lab_with_extension, artifacts):
+    book = open_notebook(lab_with_extension, "start.ipynb", "1")
+    html = "<script>document.title='broken'</script><b>saved</b>"
+    (lab_with_extension.work / "saved.ipynb").write_text(saved_notebook(html))
+    book.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', { path: 'saved.ipynb' })")
+    explorer = book.page.locator(".cachelab-Record .cachelab-explorer .xp")
+    explorer.wait_for()
+    assert "saved, no kernel" in explorer.locator(".tb").inner_text()
+    variable = explorer.locator('[data-mode="variable"]')
+    assert "83 ms, 4.3× as fast" in variable.inner_text()
+    assert variable.get_attribute("aria-disabled") == "true"
+    assert "broken" not in book.page.title()
+    assert explorer.locator("img").count() == 0
+    assert book.page.locator(".cachelab-Record b", has_text="saved").count() == 0
+    book.page.screenshot(path=artifacts / "labext-untrusted.png")
+
+
+def test_saved_record_shows_as_saved_in_a_trusted_notebook_and_opens_on_demand(open_notebook, lab_with_extension):
+    source = f"""\
+from IPython.display import display
+import face_samples
+from cachelab.store import to_json
+data = {{"{MIME_TYPE}": to_json(face_samples.record()), "text/html": "<b>as saved</b>", "text/plain": "t"}}
+display(data, raw=True)"""
+    book = open_notebook(lab_with_extension, "trusted.ipynb", source)
+    book.run(0)
+    record = book.page.locator(".cachelab-Record")
+    record.locator("b", has_text="as saved").wait_for()
+    assert record.locator(".cachelab-explorer").count() == 0
+    record.get_by_role("button", name="Explore this record").click()
+    record.locator(".cachelab-explorer .xp").wait_for()
+    record.get_by_role("button", name="Explore this record").click()
+    assert record.locator(".cachelab-explorer .xp").is_hidden()
+
+
+def test_recorded_cell_carries_a_badge_that_goes_stale_when_it_is_edited(open_notebook, lab_with_extension, artifacts):
+    book = open_notebook(lab_with_extension, "badge.ipynb", "1 + 1", RECORDING)
+    load(book)
+    book.run(0)
+    assert book.page.locator(".cachelab-Badge").count() == 0
+    book.run(1)
+    badge = book.page.locator(".jp-Cell >> nth=1").locator(".cachelab-Badge")
+    badge.get_by_text("80 % of the op time repeated earlier work").wait_for()
+    assert book.page.locator(".cachelab-Badge").count() == 1
+    insert = (
+        "() => { const p = window.jupyterapp.shell.currentWidget; p.content.activeCellIndex = 0;"
+        " return window.jupyterapp.commands.execute('notebook:insert-cell-above'); }"
+    )
+    book.page.evaluate(insert)
+    moved = book.page.locator(".jp-Cell >> nth=2").locator(".cachelab-Badge")
+    moved.wait_for()
+    edit = "() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.sharedModel.setSource('2')"
+    book.page.evaluate(edit)
+    moved.get_by_text("edited since: 80 %").wait_for()
+    book.page.screenshot(path=artifacts / "labext-badge.png")
+    moved.click()
+    book.page.locator(".cachelab-Tab .cachelab-explorer .xp").wait_for()

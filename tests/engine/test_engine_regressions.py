@@ -1,0 +1,184 @@
+"""Faults that the fuzzer and the threads found, each kept from coming back."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.ops import control_flow_util
+
+from cachelab.tf.recorder import Recorder
+
+v1 = tf.compat.v1
+
+
+def off() -> v1.ConfigProto:
+    """Return a configuration without graph optimisation."""
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
+    return config
+
+
+def statuses(recorder: Recorder, call: int) -> dict[str, str]:
+    """Return op name -> status."""
+    return {op.name: op.status for op in recorder.record().executions(call)}
+
+
+def test_recording_while_the_profiler_is_on(tmp_path):
+    """A full trace opens a profiling session, and TensorFlow fails a run that can't: after its effects."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        y = tf.tanh(tf.constant([1.0]), name="y")
+        tf.profiler.experimental.start(str(tmp_path))
+        try:
+            recorder = Recorder(trace="full").start()
+            found = session.run(y)
+            recorder.stop()
+        finally:
+            tf.profiler.experimental.stop(save=False)
+    np.testing.assert_allclose(found, np.tanh([1.0]), rtol=1e-6)
+    assert recorder.record().calls[0].trace == "full"
+
+
+def test_traced_runs_side_by_side():
+    """Two traced runs at the same time used to raise "Another profiling session active" in the user's program."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [200, 200])
+        y = tf.reduce_sum(x @ x @ x @ x)
+        errors: list[BaseException] = []
+        start = threading.Barrier(4)
+
+        def work() -> None:
+            start.wait()
+            try:
+                for _ in range(10):
+                    session.run(y, {x: np.ones((200, 200), "f")})
+            except tf.errors.OpError as error:
+                errors.append(error)
+
+        recorder = Recorder(trace="full").start()
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        recorder.stop()
+    assert not errors
+    record = recorder.record()
+    assert record.call_count == 40
+    assert {call.trace for call in record.calls} == {"full"}
+
+
+def test_what_takes_the_output_of_a_call_that_is_not_inlined():
+    """Without graph optimisation a function call stays whole; its consumer was taken for fused into another op."""
+    with tf.Graph().as_default(), v1.Session(config=off()) as session:
+        x = v1.placeholder(tf.float32, [2])
+        called = tf.function(tf.tanh, autograph=False)(x)
+        taken = tf.identity(called, name="Identity")  # the function's body has an op of that name too
+        total = tf.reduce_sum(taken, name="total")
+        recorder = Recorder(trace="full").start()
+        session.run(total, {x: [1.0, 2.0]})
+        session.run(total, {x: [1.0, 2.0]})
+        recorder.stop()
+    assert statuses(recorder, 0)["Identity"] == "computed"
+    assert statuses(recorder, 1)["Identity"] == "recomputed"
+    assert statuses(recorder, 1)["total"] == "recomputed"
+
+
+def test_a_callable_from_before_the_recording_that_is_under_way():
+    """What a hidden call writes while another reads is not known; the read was taken for redundant."""
+    with tf.Graph().as_default(), v1.Session(config=off()) as session:
+        variable = v1.get_variable("v", initializer=[1.0], use_resource=True)
+        read = variable.read_value()
+        inside, go_on = threading.Event(), threading.Event()
+
+        def hold(value: np.ndarray) -> np.ndarray:
+            inside.set()
+            assert go_on.wait(60)
+            return value
+
+        with tf.control_dependencies([variable.assign_add([1.0])]):
+            held = tf.numpy_function(hold, [tf.constant([0.0])], tf.float32)
+        session.run(v1.global_variables_initializer())
+        hidden = session._make_callable_from_options(config_pb2.CallableOptions(fetch=[held.name]))
+        recorder = Recorder(trace="full").start()
+        before = session.run(read)
+        thread = threading.Thread(target=hidden)
+        thread.start()
+        assert inside.wait(60)
+        during = session.run(read)
+        go_on.set()
+        thread.join()
+        recorder.stop()
+    assert (before, during) == ([1.0], [2.0])
+    record = recorder.record()
+    reads = [
+        next(op for op in record.executions(index) if op.name == read.op.name)
+        for index in range(record.call_count)
+        if record.entry(index).kind == "run"
+    ]
+    assert [op.status for op in reads] == ["computed", "computed"]
+    assert reads[1].causes[0].kind == "overlap"
+
+
+def test_a_light_loop_stays_small():
+    """Every call without a trace had an outcome of its own, so columns and time grew with the square of the calls."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [])
+        y = tf.cond(x > 0, lambda: tf.tanh(x), lambda: x * 2)
+        recorder = Recorder(trace="light").start()
+        for _ in range(200):
+            session.run(y, {x: 1.0})
+        recorder.stop()
+    record = recorder.record()
+    assert record.call_count == 200
+    assert len(record.columns) <= 3
+    assert len(record.calls) <= 4
+
+
+def test_graph_optimisation_that_looks_through_a_fed_tensor():
+    """TensorFlow makes one kernel of ``-(x * x)`` that takes ``x`` though the product was fed: ``x`` is a source."""
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
+        x = v1.placeholder(tf.float32, [3], name="x")
+        product = tf.multiply(x, x, name="product")
+        negative = tf.negative(product, name="negative")
+        y = tf.concat([negative, negative], 0, name="y")
+        recorder = Recorder(trace="full").start()
+        fed = np.array([1.0, 2.0, 3.0], "f")
+        results = [session.run(y, {x: np.full(3, value, "f"), product: fed}) for value in (5.0, 5.0, 7.0)]
+        recorder.stop()
+    for call, before in ((1, 0), (2, 1)):
+        equal = results[call].tobytes() == results[before].tobytes()
+        assert statuses(recorder, call)["y"] == ("recomputed" if equal else "computed")
+    assert statuses(recorder, 1)["y"] == "recomputed"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_read_that_only_the_end_of_a_loops_body_waits_for(version):
+    """The write in the body's first half may come first: the read was taken for one before the loop."""
+    before = control_flow_util.ENABLE_CONTROL_FLOW_V2
+    control_flow_util.ENABLE_CONTROL_FLOW_V2 = version == 2
+    try:
+        with tf.Graph().as_default(), v1.Session(config=off()) as session:
+            x = v1.placeholder(tf.float32, [])
+            variable = v1.get_variable("v", initializer=1.0, use_resource=True)
+            read = tf.identity(variable.read_value(), name="seen")
+
+            def body(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                written = variable.assign_add(1.0, read_value=False)
+                with tf.control_dependencies([written]):
+                    return k + 1, tf.identity(total) + read
+
+            total = v1.while_loop(lambda k, _: k < 2, body, [0, x])[1]
+            session.run(v1.global_variables_initializer())
+            recorder = Recorder(trace="full").start()
+            session.run(total, {x: 1.0})
+            recorder.stop()
+    finally:
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+    assert any(finding.kind == "race" for finding in recorder.record().findings)

@@ -1,0 +1,257 @@
+"""Deliberate breaks of the engine: each replaces one piece of text in one file of ``cachelab``.
+
+``name`` says what is broken; ``file``, ``old`` and ``new`` how. ``old`` must occur exactly once, so that a mutant
+whose place has moved is noticed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One break."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+MUTANTS = (
+    Mutant(
+        "a feed is no source",
+        "explain/variant.py",
+        '        for ref in plan.closure.fed.get(row, ()):\n            mask |= self._bit(Slot("feed", ref))',
+        "        pass",
+    ),
+    Mutant(
+        "a variable read is no source",
+        "explain/variant.py",
+        "            else:\n                mask |= self._read(row, cell, own)\n",
+        "",
+    ),
+    Mutant(
+        "a random draw is no source",
+        "explain/variant.py",
+        '            mask |= self._bit(Slot("draw", row))',
+        "            pass",
+    ),
+    Mutant(
+        "a write of an earlier call is not counted",
+        "explain/history.py",
+        "            self._current[call.scope, place] = Version(source, value, call.index, after[0])",
+        "            pass",
+    ),
+    Mutant(
+        "a write within the call is not counted",
+        "explain/plan.py",
+        "        return State(self._maximal(preceding))",
+        "        return State()",
+    ),
+    Mutant(
+        "a failed call's writes are not counted",
+        "explain/history.py",
+        '                value, after = ("may", owner, call.index), written',
+        "                continue",
+    ),
+    Mutant(
+        "a failed call is a witness",
+        "explain/history.py",
+        "        if call.failed:\n            return\n",
+        "",
+    ),
+    Mutant(
+        "a stale key: versions are not looked at",
+        "explain/history.py",
+        "        memo = (variant.id, vector, config)\n",
+        "        memo = (variant.id, (), config)\n",
+    ),
+    Mutant(
+        "a witness by class, not by op",
+        "explain/verdicts.py",
+        "        if row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number:",
+        "        if True:",
+    ),
+    Mutant(
+        "races are ignored",
+        "explain/plan.py",
+        "            elif not is_after:\n                return State(unique=True, race=writer)\n",
+        "",
+    ),
+    Mutant(
+        "writes of the same loop are ignored",
+        "explain/plan.py",
+        "            if (is_before and is_after) or self._same_loop(row, writer):\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "overlapping calls are ignored",
+        "explain/history.py",
+        "        together = overlapped.of(key)\n",
+        "        together = None\n",
+    ),
+    Mutant(
+        "a hidden call under way is ignored",
+        "explain/history.py",
+        "        return self._places.get(place, self._hidden)",
+        "        return self._places.get(place)",
+    ),
+    Mutant(
+        "what a hidden call may have written is ignored",
+        "explain/history.py",
+        "                if call.opaque and not begins:",
+        "                if False:",
+    ),
+    Mutant(
+        "a write through an unknown handle is ignored",
+        "explain/plan.py",
+        "    _share_unknown(flat, closed, writers)\n",
+        "",
+    ),
+    Mutant(
+        "ref aliasing is ignored",
+        "explain/variant.py",
+        "                inherited &= ~own.get(ref[0], {}).get(cell, 0)\n",
+        "                continue\n",
+    ),
+    Mutant(
+        "an op with an effect may be recomputed",
+        "explain/verdicts.py",
+        "        if row in call.variant.plan.flat.effects:",
+        "        if False:",
+    ),
+    Mutant(
+        "the walk goes on behind a fed tensor",
+        "explain/closure.py",
+        "        if ref in feeds:\n            stopped.append(ref)\n        else:\n            kept.append(ref)",
+        "        if ref in feeds:\n            stopped.append(ref)\n        kept.append(ref)",
+    ),
+    Mutant(
+        "a fed output stops the whole op",
+        "explain/closure.py",
+        "    pending = [ref[0] for ref in signature.fetches if ref not in feeds]",
+        "    feeds = frozenset((row, i) for row, _ in signature.feeds for i in range(4))\n"
+        "    pending = [ref[0] for ref in signature.fetches if ref not in feeds]",
+    ),
+    Mutant(
+        "the control edge of a fed placeholder remains",
+        "explain/closure.py",
+        " if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)",
+        "",
+    ),
+    Mutant(
+        "control edges are not walked",
+        "explain/closure.py",
+        "        rows.extend(_controls(flat, row, feeds))\n",
+        "",
+    ),
+    Mutant(
+        "an untaken branch counts as a source",
+        "explain/variant.py",
+        "                return [ref for ref in data if ref[0] in ran] or data",
+        "                return data",
+    ),
+    Mutant(
+        "a write in an untaken branch counts",
+        "explain/plan.py",
+        "        return rows if ran is None or not self.conditional else tuple(row for row in rows if row in ran)",
+        "        return rows",
+    ),
+    Mutant(
+        "a control edge that carries a branch is no source",
+        "explain/variant.py",
+        "            if control in plan.dead:\n                mask |= masks.get(control, 0)",
+        "            pass",
+    ),
+    Mutant(
+        "a merge waits for all its inputs",
+        "explain/orders.py",
+        "        for mask in masks:\n            every &= mask\n",
+        "        for mask in masks:\n            every |= mask\n",
+    ),
+    Mutant(
+        "the first iteration waits for what comes round",
+        "explain/orders.py",
+        "if flat.type[other] not in COMES_ROUND or other not in cycle)",
+        ")",
+    ),
+    Mutant(
+        "the writes of a branch are not seen behind it",
+        "explain/orders.py",
+        "            if all(mask & low or self._excluded(row, event, i, branches) for i, mask in enumerate(masks)):",
+        "            if False:",
+    ),
+    Mutant(
+        "sessions share their variables",
+        "explain/history.py",
+        "        source = (flat.cells[slot.of].kind, call.scope, key)",
+        '        source = (flat.cells[slot.of].kind, "", key)',
+    ),
+    Mutant(
+        "other settings are the same key",
+        "explain/history.py",
+        "        return tuple((high, low, config) for high, low in keys.tolist())",
+        "        return tuple((high, low, 0) for high, low in keys.tolist())",
+    ),
+    Mutant(
+        "what an unknown handle reads is trusted",
+        "explain/history.py",
+        '        if flat.cells[slot.of].kind == "opaque":  # which one',
+        "        if False:  # which one",
+    ),
+    Mutant(
+        "a fed tensor that the optimiser looked through is ignored",
+        "explain/variant.py",
+        "        return {row: mask | bypassed if mask else 0 for row, mask in masks.items()} if bypassed else masks",
+        "        return masks",
+    ),
+    Mutant(
+        "a call under way is a witness",
+        "explain/history.py",
+        "        moments += [(call.ended, 0, i) for i, call in enumerate(calls)]",
+        "        moments += [(call.began + 0.5, 0, i) for i, call in enumerate(calls)]",
+    ),
+    Mutant(
+        "variables on a shared server are trusted",
+        "explain/history.py",
+        "        if call.shared:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "an op that was folded or renamed counts as executed",
+        "tf/fates.py",
+        '        if node.type == "Const" and own != "Const":\n            return False\n',
+        '        if node.type == "Const" and own != "Const":\n            return True\n',
+    ),
+    Mutant(
+        "ref assigns are no writes",
+        "tf/resources.py",
+        "                if not kind.reads_only and self._may_write(node.op):\n",
+        "                if not kind.reads_only and self._may_write(node.op) and not argument.ref:\n",
+    ),
+    Mutant(
+        "a stateful op that is not listed is pure",
+        "tf/effects.py",
+        "    if definition.is_stateful and not known:\n",
+        "    if False:\n",
+    ),
+    Mutant(
+        "Python code is pure",
+        "tf/effects.py",
+        '        return Effects("opaque", effect=True, reads_only=False)\n    if op_type in OUTWARD:',
+        '        return Effects("", effect=False, reads_only=False)\n    if op_type in OUTWARD:',
+    ),
+    Mutant(
+        "feeds are told apart by shape",
+        "tf/values.py",
+        "        hasher.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)",
+        "        pass",
+    ),
+    Mutant(
+        "handles passed on by an op are lost",
+        "tf/resources.py",
+        '            if kind in {"Switch", "RefSwitch", "_SwitchN"}:\n                pending.append(inputs[0])',
+        '            if kind in {"Switch", "RefSwitch", "_SwitchN"}:\n                continue',
+    ),
+)
