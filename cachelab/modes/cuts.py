@@ -290,17 +290,28 @@ class Schedule:
                     found[tensor] = _("keeping `{tensor}` would drop the effect of `{op}`").format(
                         tensor=tensor, op=lost
                     )
+        if not found and chosen:
+            found = self._unordered(call, chosen)
         if not found and self.veto is not None and chosen:
             found = self.veto(call, chosen, needed)
         return found
+
+    def _unordered(self, call: CallMaterial, chosen: tuple[str, ...]) -> dict[str, str]:
+        """Object to cuts without which reads and writes of a variable would lose their order."""
+        facts, what = self.script.facts(call), (call.fetches, call.targets, tuple(call.feeds))
+        variable = facts.reordered(*what, chosen)
+        if not variable:
+            return {}
+        guilty = [tensor for tensor in chosen if facts.reordered(*what, (tensor,))] or list(chosen)
+        reason = _("without its ancestors nothing orders the reads and writes of `{variable}`")
+        return dict.fromkeys(guilty, reason.format(variable=variable))
 
     def _inputs(self, call: CallMaterial, needed: frozenset[str]) -> Iterable[str]:
         ops = self.script.facts(call).ops
         return (value.name for name in needed if name in ops for value in ops[name].inputs)
 
     def _feeds(self, call: CallMaterial, needed: frozenset[str]) -> tuple[str, ...]:
-        used = {*self._inputs(call, needed), *call.fetches}
-        return tuple(name for name in call.feeds if name in used)
+        return self.script.facts(call).feeds_needed(call.feeds, call.fetches, needed)
 
     @property
     def hits(self) -> int:

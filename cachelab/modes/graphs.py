@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from cachelab.explain.closure import Signature, closure
+from cachelab.explain.plan import make_plan
 from cachelab.i18n import translate as _
 from cachelab.tf.effects import OUTWARD, PYTHON
 from cachelab.tf.flatten import Flattener
@@ -78,6 +79,7 @@ class Facts:
         self.ops = {op.name: op for op in self.graph.get_operations()}
         self._closures: dict[Any, frozenset[str]] = {}
         self._effects: dict[frozenset[str], Effects] = {}
+        self._plans: dict[Any, Any] = {}
         self._branches: dict[str, int] | None = None
         self._frames: dict[str, int] | None = None
 
@@ -154,6 +156,49 @@ class Facts:
         if drawn == "iterator":
             return "iterators" if stepped else "opaque"
         return {"random": "random", "file": "files"}.get(drawn, "opaque")
+
+    def _plan(self, fetches: Iterable[str], targets: Iterable[str], feeds: Iterable[str]) -> Any:
+        key = (tuple(fetches), tuple(targets), frozenset(feeds))
+        found = self._plans.get(key)
+        if found is None:
+            signature = Signature(
+                tuple(self._reference(name) for name in key[0]),
+                tuple(self.flat.index[name] for name in key[1]),
+                frozenset(self._reference(name) for name in key[2]),
+            )
+            found = self._plans[key] = make_plan(0, self.flat, signature)
+        return found
+
+    def reordered(
+        self, fetches: Iterable[str], targets: Iterable[str], feeds: Iterable[str], served: Iterable[str]
+    ) -> str:
+        """Return a resource whose reads and writes lose their order once tensors are served, ``""`` if none does.
+
+        Two ops may be ordered only by a path through what a kept value makes unnecessary.
+        """
+        before = self._plan(fetches, targets, feeds)
+        if not before.writers:
+            return ""
+        after = self._plan(fetches, targets, (*feeds, *served))
+        flat = self.flat
+        for row in after.closure.order:
+            cells = {*flat.reads.get(row, ()), *flat.writes.get(row, ()), *flat.aliases.get(row, ())}
+            for ref in after.closure.data[row]:
+                cells.update(flat.aliases.get(ref[0], ()))
+            for cell in cells & before.writers.keys():
+                if before.state(row, cell, None) != after.state(row, cell, None):
+                    return flat.cells[cell].name
+        return ""
+
+    def feeds_needed(self, feeds: Iterable[str], fetches: Iterable[str], needed: frozenset[str]) -> tuple[str, ...]:
+        """Return the fed tensors that a fetch or an op still to run takes, be it by a control edge."""
+        ops = self.ops
+        used = {value.name for name in needed if name in ops for value in ops[name].inputs} | set(fetches)
+        return tuple(
+            name
+            for name in feeds
+            if name in used or any(user.name in needed for user in ops[name.rpartition(":")[0]]._control_outputs)
+        )
 
     def torn(self, closure: frozenset[str], needed: frozenset[str]) -> frozenset[str]:
         """Return the ops that would no longer fill a TensorArray or stack which an op that still runs uses.

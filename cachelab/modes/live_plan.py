@@ -77,6 +77,8 @@ class LivePlan:
         self.writes = frozenset(flat.cells[cell].key for cell in plan.writers)
         self.effects = frozenset(flat.name[row] for row in plan.effects)
         self.closure = facts.closure(fetches, targets, feeds)
+        # An assertion that passed with other feeds says nothing of these.
+        self.effects |= {name for name in self.closure if flat.type[flat.index[name]] == "Assert"}
         self.reads = frozenset(flat.cells[cell].key for cell in plan.cells_read)
         self.classes: list[Class] = []
         self.class_of: dict[str, int] = {}
@@ -139,6 +141,10 @@ class LivePlan:
             serve, keep = self._walk(seen, kept, barred)
             needed = self.facts.closure(self.fetches, self.targets, (*self.feeds, *(name for name, _at in serve)))
             lost = (self.effects - needed) | self.facts.torn(self.closure, needed)
+            names = tuple(name for name, _at in serve)
+            if not lost and names and self.facts.reordered(self.fetches, self.targets, self.feeds, names):
+                barred.update(names)
+                continue
             if not lost:
                 break
             barred.update(name for name, _at in serve if lost & self.facts.closure((name,), (), self.feeds))
@@ -149,7 +155,7 @@ class LivePlan:
         return Way(
             serve=tuple(item for item in serve if item[0] in used and item[0].rpartition(":")[0] not in needed),
             keep=tuple(item for item in keep if item[0].rpartition(":")[0] in needed),
-            feeds=frozenset(name for name in self.feeds if name in used),
+            feeds=frozenset(self.facts.feeds_needed(self.feeds, self.fetches, needed)),
             needed=needed,
             mixes=bool(cells & reads),
         )
