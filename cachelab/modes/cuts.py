@@ -252,7 +252,7 @@ class Schedule:
             slot.append(token)
             keep.append(tensor)
         if serve or keep:
-            self.plans[call.index] = CallPlan(serve, tuple(keep), needed, self._feeds(call, needed))
+            self.plans[call.index] = CallPlan(serve, tuple(keep), needed, self._feeds(call, serve))
 
     def _evict(self, call: CallMaterial, tensor: str, slot: list[Any], use: int) -> bool:
         """Free a slot if its value is used later than ``use``, or never again."""
@@ -310,8 +310,8 @@ class Schedule:
         ops = self.script.facts(call).ops
         return (value.name for name in needed if name in ops for value in ops[name].inputs)
 
-    def _feeds(self, call: CallMaterial, needed: frozenset[str]) -> tuple[str, ...]:
-        return self.script.facts(call).feeds_needed(call.feeds, call.fetches, needed)
+    def _feeds(self, call: CallMaterial, serve: tuple[str, ...]) -> tuple[str, ...]:
+        return self.script.facts(call).feeds_needed(call.feeds, call.fetches, call.targets, serve)
 
     @property
     def hits(self) -> int:

@@ -221,7 +221,8 @@ class Judge:
     def _race(self, call: int, fetch: str) -> str:
         """Return the race or overlap in the recording that leaves a result open."""
         material = self.script.calls[call]
-        closure = self.script.facts(material).closure((fetch,) if fetch else material.fetches, (), material.feeds)
+        facts, feeds = self.script.facts(material), material.feeds
+        closure = facts.closure((fetch,), (), feeds) if fetch else self.script.closure(material)
         for finding in self.script.record.findings:
             here = finding.kind == "overlap" and finding.call == call
             if here or (finding.kind == "race" and closure & set(finding.ops)):

@@ -190,15 +190,13 @@ class Facts:
                     return flat.cells[cell].name
         return ""
 
-    def feeds_needed(self, feeds: Iterable[str], fetches: Iterable[str], needed: frozenset[str]) -> tuple[str, ...]:
-        """Return the fed tensors that a fetch or an op still to run takes, be it by a control edge."""
-        ops = self.ops
-        used = {value.name for name in needed if name in ops for value in ops[name].inputs} | set(fetches)
-        return tuple(
-            name
-            for name in feeds
-            if name in used or any(user.name in needed for user in ops[name.rpartition(":")[0]]._control_outputs)
-        )
+    def feeds_needed(
+        self, feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str], served: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Return the fed tensors that a call still needs once others are served, be it for a control edge."""
+        wanted = set(fetches)
+        reached = self.closure(fetches, targets, served)
+        return tuple(name for name in feeds if name in wanted or name.rpartition(":")[0] in reached)
 
     def torn(self, closure: frozenset[str], needed: frozenset[str]) -> frozenset[str]:
         """Return the ops that would no longer fill a TensorArray or stack which an op that still runs uses.

@@ -155,7 +155,9 @@ class LivePlan:
         return Way(
             serve=tuple(item for item in serve if item[0] in used and item[0].rpartition(":")[0] not in needed),
             keep=tuple(item for item in keep if item[0].rpartition(":")[0] in needed),
-            feeds=frozenset(self.facts.feeds_needed(self.feeds, self.fetches, needed)),
+            feeds=frozenset(
+                self.facts.feeds_needed(self.feeds, self.fetches, self.targets, [name for name, _at in serve])
+            ),
             needed=needed,
             mixes=bool(cells & reads),
         )
