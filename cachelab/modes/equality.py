@@ -170,6 +170,10 @@ class Judge:
         for call in self.script.calls:
             if call.session != key[0] or key[1] not in self.script.effects(call).writes:
                 continue
+            rivals = self.script.facts(call).rivals(call.fetches, call.targets, call.feeds, key[1])
+            if rivals:
+                names = " and ".join(f"`{name}`" for name in rivals)
+                return _("{names} write it in call {call} and nothing orders them").format(names=names, call=call.index)
             reason = self._explained.get(call.index) or self._reason(call.index, "")
             if reason:
                 return reason

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from cachelab.explain.closure import Signature, closure
-from cachelab.explain.plan import make_plan
+from cachelab.explain.plan import LAST, make_plan
 from cachelab.i18n import translate as _
 from cachelab.tf.effects import OUTWARD, PYTHON
 from cachelab.tf.flatten import Flattener
@@ -190,12 +190,31 @@ class Facts:
                     return flat.cells[cell].name
         return ""
 
+    def rivals(
+        self, fetches: Iterable[str], targets: Iterable[str], feeds: Iterable[str], variable: str
+    ) -> tuple[str, ...]:
+        """Return the ops of a call that write a variable last, if there are several that nothing orders."""
+        plan = self._plan(fetches, targets, feeds)
+        for cell, rows in plan.writers.items():
+            last = plan.state(LAST, cell, None).after
+            if self.flat.cells[cell].name == variable and len(rows) > 1 and len(last) > 1:
+                return tuple(self.flat.name[row] for row in last)
+        return ()
+
     def feeds_needed(
         self, feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str], served: Iterable[str]
     ) -> tuple[str, ...]:
         """Return the fed tensors that a call still needs once others are served, be it for a control edge."""
-        wanted = set(fetches)
-        reached = self.closure(fetches, targets, served)
+        wanted, stops = set(fetches), set(served)
+        stack = [name.rpartition(":")[0] for name in fetches if name not in stops] + list(targets)
+        reached: set[str] = set()
+        while stack:  # as TensorFlow prunes: a control edge makes an op run even if its outputs are fed
+            name = stack.pop()
+            if name not in reached:
+                reached.add(name)
+                op = self.ops[name]
+                stack.extend(value.op.name for value in op.inputs if value.name not in stops)
+                stack.extend(other.name for other in op.control_inputs)
         return tuple(name for name in feeds if name in wanted or name.rpartition(":")[0] in reached)
 
     def torn(self, closure: frozenset[str], needed: frozenset[str]) -> frozenset[str]:
@@ -236,6 +255,8 @@ class Facts:
             return _("it lies inside a loop or branch, where no call can fetch it")
         if any(self.flat.cells[cell].local for cell in self.flat.writes.get(self.flat.index[name], ())):
             return _("it stands for an array that lives for one call only")
+        if self.flat.index[name] in self.flat.outputs and op._control_outputs:
+            return _("other ops wait for the call that gives it")
         if not self.graph.is_feedable(value):
             return _("TensorFlow does not let it be fed")
         return ""
