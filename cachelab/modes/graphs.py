@@ -255,8 +255,8 @@ class Facts:
             return _("it lies inside a loop or branch, where no call can fetch it")
         if any(self.flat.cells[cell].local for cell in self.flat.writes.get(self.flat.index[name], ())):
             return _("it stands for an array that lives for one call only")
-        if self.flat.index[name] in self.flat.outputs and op._control_outputs:
-            return _("other ops wait for the call that gives it")
+        if self.flat.index[name] in self.flat.outputs and (op._control_outputs or op.op_def.is_stateful):
+            return _("TensorFlow runs the call that gives it in any case")
         if not self.graph.is_feedable(value):
             return _("TensorFlow does not let it be fed")
         return ""
