@@ -26,7 +26,7 @@ Changed = tuple[int, bool]
 MEMO = 4096
 """Classes of earlier calls whose versions are remembered."""
 
-UNIQUE_STATES = frozenset({"race", "unique"})
+UNIQUE_STATES = frozenset({"race", "unique", "restless"})
 
 
 class Reasons:
@@ -180,6 +180,9 @@ class Reasons:
         if state == "race":
             text = _("nothing orders this read of `{name}` and a write of it in the same call").format(name=name)
             return CauseRow("race", name, 0, text, may)
+        if state == "restless":
+            text = _("a function of a dataset may write `{name}` at any time").format(name=name)
+            return CauseRow("variable", name, None, text, may=True)
         kind = call.variant.plan.flat.cells[int(call.variant.slots[slot].of)].kind  # type: ignore[arg-type]
         return CauseRow(kind, name, 0, _("a loop of this call reads and writes `{name}`").format(name=name), may)
 

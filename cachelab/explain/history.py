@@ -180,7 +180,7 @@ class History:
             return Version((flat.draws.get(slot.of, "opaque"), flat.id, slot.of), owner, call.index, slot.of)
         key = self._cell_key(plan, slot.of)
         source = (flat.cells[slot.of].kind, call.scope, key)
-        if slot.kind in {"race", "unique"}:
+        if slot.kind in {"race", "unique", "restless"}:
             return Version(source, (slot.kind, owner, slot.after), call.index, slot.after[0])
         together = overlapped.of(key)
         if together is not None:

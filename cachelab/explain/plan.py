@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
 from cachelab.explain.guards import Guards, exclusive, guards
+from cachelab.explain.orders import surely_before
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
 if TYPE_CHECKING:
@@ -61,6 +62,18 @@ class Plan:
     _before: dict[int, int]
     _variants: dict[frozenset[int] | None, Variant] = field(default_factory=dict)
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    bypassed: frozenset[Ref] = frozenset()
+
+    def bypass(self, feeds: Iterable[Ref]) -> None:
+        """Note fed tensors that the runtime was seen to compute from though nothing of the closure takes them.
+
+        Graph optimisation can look through a fed tensor: of ``n = -(x * x)`` with ``x`` and the product fed, it makes
+        one kernel that takes ``x``. So they count as sources of all that comes of fed tensors.
+        """
+        more = self.bypassed.union(feeds)
+        if more != self.bypassed:
+            self.bypassed = more
+            self._variants.clear()
 
     @cached_property
     def effects(self) -> frozenset[int]:
@@ -105,10 +118,10 @@ class Plan:
 
         The set matters only where there are branches: an untaken branch contributes no sources.
         """
-        key = ran if self.conditional else None
+        key = (ran if self.conditional else None, len(self.flat.restless))  # which grows with the graph
         found = self._variants.get(key)
         if found is None:
-            found = self._variants[key] = Variant(len(self._variants), self, key)
+            found = self._variants[key] = Variant(len(self._variants), self, key[0])
         return found
 
     def state(self, row: int, cell: int, ran: frozenset[int] | None) -> State:
@@ -235,7 +248,7 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
         dead=_maybe_dead(flat, closed) if conditional else frozenset(),
         conditional=conditional,
         _bit=bit,
-        _before=_before(closed, bit) if bit else {},
+        _before=surely_before(flat, closed, bit) if bit else {},
     )
 
 
@@ -252,28 +265,6 @@ def _share_unknown(flat: FlatGraph, closed: Closure, writers: dict[int, list[int
         rows = everything if cell in opaque else unknown.union(writers.get(cell, ()))
         if rows:
             writers[cell] = sorted(rows)
-
-
-def _before(closed: Closure, bit: dict[int, int]) -> dict[int, int]:
-    """Return row -> events done before it. Rows of a cycle come before each other (in other iterations)."""
-    before: dict[int, int] = {}
-    in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
-    done: set[int] = set()
-    for row in closed.order:
-        if row in done:
-            continue
-        rows = in_cycle.get(row, (row,))
-        mask = 0
-        for member in rows:
-            for other in closed.waits[member]:
-                mask |= before.get(other, 0) | bit.get(other, 0)
-        if len(rows) > 1:
-            for member in rows:
-                mask |= bit.get(member, 0)
-        for member in rows:
-            before[member] = mask
-        done.update(rows)
-    return before
 
 
 def _maybe_dead(flat: FlatGraph, closed: Closure) -> frozenset[int]:

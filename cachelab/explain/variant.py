@@ -20,8 +20,9 @@ class Slot(NamedTuple):
 
     ``kind``: ``feed`` (``of``: the tensor), ``cell`` (``of``: the cell; ``after``: rows of the last writes before
     the read, none if the read sees what the call began with), ``unique`` (a read that agrees with no other; ``of``:
-    the cell, ``after``: the reading row), ``race`` (likewise, because of an unordered write), ``draw`` (``of``: the
-    row that draws), ``outside`` (``of``: the row whose input is unknown).
+    the cell, ``after``: the reading row), ``race`` (likewise, because of an unordered write), ``restless`` (likewise,
+    as the cell may be written at any time), ``draw`` (``of``: the row that draws), ``outside`` (``of``: the row whose
+    input is unknown).
     """
 
     kind: str
@@ -105,7 +106,10 @@ class Variant:
                         masks[member] = mask
                         changed = True
             done.update(cycle)
-        return masks
+        bypassed = 0
+        for ref in sorted(self.plan.bypassed):
+            bypassed |= self._bit(Slot("feed", ref))
+        return {row: mask | bypassed if mask else 0 for row, mask in masks.items()} if bypassed else masks
 
     def _mask(self, row: int, masks: dict[int, int], own: dict[int, dict[int, int]], *, certain: bool) -> int:
         plan, flat = self.plan, self.plan.flat
@@ -171,7 +175,9 @@ class Variant:
         known = own.setdefault(row, {}).get(cell)
         if known is None:
             state = self.plan.state(row, cell, self.ran)
-            if state.unique:
+            if cell in self.plan.flat.restless:
+                slot = Slot("restless", cell, (row,))
+            elif state.unique:
                 slot = Slot("race" if state.race is not None else "unique", cell, (row,))
             else:
                 slot = Slot("cell", cell, state.after)

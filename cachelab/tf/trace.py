@@ -17,6 +17,7 @@ from cachelab.tf.frames import CALLS, Frames, frames
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cachelab.explain.flat import Ref
     from cachelab.explain.plan import Plan
     from cachelab.tf.twins import Twins
 
@@ -119,6 +120,7 @@ class TraceReader:
                     graph.setdefault(self.plan.flat.name[row], parse(label))
                     names.add(self.plan.flat.name[row])
             rewritten = frozenset(original(name) for name in self._graph if REWRITTEN.match(name))
+            self.plan.bypass(self._unreached(executed))
             fates = Fates(self.plan, self._twins, graph, rewritten, inner, complete=self.has_graph)
             for key in executed:
                 if (called, key) not in self._rows:
@@ -138,6 +140,20 @@ class TraceReader:
         if called not in self._frames:
             self._frames[called] = frames(self.plan, *called)
         return self._frames[called]
+
+    def _unreached(self, executed: Iterable[tuple[str, str]]) -> list[Ref]:
+        """Return fed tensors that a node took as input though nothing that the call needs does."""
+        plan = self.plan
+        stray = {
+            f"_arg_{plan.flat.name[ref[0]]}_{ref[1]}_": ref for ref in plan.signature.feeds - plan.closure.fed_reached
+        }
+        if not stray:
+            return []
+        taken = {name for node, label in executed if not node.startswith("_retval_") for name in parse(label).inputs}
+        stems = {name.rpartition(":")[0] or name for name in taken if name.startswith("_arg_")}
+        return [
+            ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
+        ]
 
     def _match(self, key: tuple[str, str], fates: Fates, inner: Frames) -> tuple[int, ...]:
         """Return the rows that a node's execution counts for; empty for nodes of the runtime's own."""

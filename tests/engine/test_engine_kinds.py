@@ -306,3 +306,50 @@ def test_kinds_a_tensor_that_is_fed_now_or_was_then_is_named_as_such(graph):
     assert (fed.kind, fed.source, fed.text) == ("feed", "h:0", "`h:0` is fed, and did not lead to it in call 0")
     (back,) = op(record, 2, "y").causes
     assert (back.kind, back.source, back.text) == ("feed", "x:0", "`x:0` is fed, and did not lead to it in call 1")
+
+
+def iterated(function):
+    """Return the initialiser and the next element of an iterator over a mapped dataset."""
+    iterator = tf1.data.make_initializable_iterator(tf.data.Dataset.range(9).map(function))
+    return iterator.initializer, tf.identity(iterator.get_next())
+
+
+def test_kinds_a_variable_that_a_dataset_writes_is_never_known(graph):
+    v = variable()
+    y = tf.multiply(v, 2.0, name="y")
+
+    def program(session):
+        session.run(v.initializer)
+        session.run(y)
+        first, following = iterated(lambda _: v.assign_add(1.0))
+        session.run(first)
+        values = []
+        for _ in range(2):
+            values.append(session.run(y))
+            session.run(following)  # writes v, though it takes no variable, and may run ahead
+        assert values[0] < values[1]
+
+    record = recorded(program, values=True, config=off())
+    assert [op(record, call, "y").status for call in (1, 3, 5)] == ["computed"] * 3
+    (cause,) = op(record, 5, "y").causes
+    assert (cause.kind, cause.source, cause.may) == ("variable", "v", True)
+    assert "dataset" in cause.text
+    assert "contradiction" not in kinds(record)
+
+
+def test_kinds_a_variable_that_a_dataset_only_reads_is_left_alone(graph):
+    v = variable()
+    y = tf.multiply(v, 2.0, name="y")
+    first, following = iterated(lambda i: tf.cast(i, tf.float32) * v)
+
+    def program(session):
+        session.run(v.initializer)
+        session.run(y)
+        session.run(first)
+        session.run(following)
+        session.run(y)
+
+    record = recorded(program)
+    assert op(record, 4, "y").status == "recomputed"
+    mapped = [found for found in record.executions(2) if found.type.startswith("MapDataset")]
+    assert [(found.status, causes(record, 2, found.name)) for found in mapped] == [("computed", [("first", "", None)])]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.ops import control_flow_util
 
 from cachelab.tf.recorder import Recorder
 
@@ -135,3 +137,48 @@ def test_a_light_loop_stays_small():
     assert record.call_count == 200
     assert len(record.columns) <= 3
     assert len(record.calls) <= 4
+
+
+def test_graph_optimisation_that_looks_through_a_fed_tensor():
+    """TensorFlow makes one kernel of ``-(x * x)`` that takes ``x`` though the product was fed: ``x`` is a source."""
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
+        x = v1.placeholder(tf.float32, [3], name="x")
+        product = tf.multiply(x, x, name="product")
+        negative = tf.negative(product, name="negative")
+        y = tf.concat([negative, negative], 0, name="y")
+        recorder = Recorder(trace="full").start()
+        fed = np.array([1.0, 2.0, 3.0], "f")
+        results = [session.run(y, {x: np.full(3, value, "f"), product: fed}) for value in (5.0, 5.0, 7.0)]
+        recorder.stop()
+    for call, before in ((1, 0), (2, 1)):
+        equal = results[call].tobytes() == results[before].tobytes()
+        assert statuses(recorder, call)["y"] == ("recomputed" if equal else "computed")
+    assert statuses(recorder, 1)["y"] == "recomputed"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_read_that_only_the_end_of_a_loops_body_waits_for(version):
+    """The write in the body's first half may come first: the read was taken for one before the loop."""
+    before = control_flow_util.ENABLE_CONTROL_FLOW_V2
+    control_flow_util.ENABLE_CONTROL_FLOW_V2 = version == 2
+    try:
+        with tf.Graph().as_default(), v1.Session(config=off()) as session:
+            x = v1.placeholder(tf.float32, [])
+            variable = v1.get_variable("v", initializer=1.0, use_resource=True)
+            read = tf.identity(variable.read_value(), name="seen")
+
+            def body(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                written = variable.assign_add(1.0, read_value=False)
+                with tf.control_dependencies([written]):
+                    return k + 1, tf.identity(total) + read
+
+            total = v1.while_loop(lambda k, _: k < 2, body, [0, x])[1]
+            session.run(v1.global_variables_initializer())
+            recorder = Recorder(trace="full").start()
+            session.run(total, {x: 1.0})
+            recorder.stop()
+    finally:
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+    assert any(finding.kind == "race" for finding in recorder.record().findings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import pywrap_tf_session as runtime
@@ -48,13 +47,16 @@ class Truth:
         self.local = threading.local()
         self.calls = 0
 
-    def run(self, session, original, options, feeds, fetches, targets, metadata):
+    def run(self, session, original, arguments):
+        options, feeds, fetches, targets, metadata = arguments
         names = tuple(f"{runtime.TF_OperationName(f.oper)}:{f.index}" for f in fetches)
         wanted = [name for name in self._graph.watched if name in self._needed(names)]
         graph = session.graph
         outputs = [graph.get_tensor_by_name(name)._as_tf_output() for name in wanted]
         found = original(session, options, feeds, [*fetches, *outputs], targets, metadata)
-        self.local.values = {name: np.asarray(v).tobytes() for name, v in zip(wanted, found[len(fetches) :], strict=True)}
+        self.local.values = {
+            name: np.asarray(v).tobytes() for name, v in zip(wanted, found[len(fetches) :], strict=True)
+        }
         with self._lock:
             self.calls += 1
         return found[: len(fetches)]
@@ -73,13 +75,12 @@ class Truth:
         return known
 
 
-@pytest.mark.parametrize("trace", ["auto"])
-def test_eight_threads_on_one_session(trace, monkeypatch):
+def test_eight_threads_on_one_session(monkeypatch):  # noqa: PLR0915  one run, looked at from all sides
     graph = Graph()
     truth = Truth(graph)
     original = session_module.BaseSession._call_tf_sessionrun
     monkeypatch.setattr(
-        session_module.BaseSession, "_call_tf_sessionrun", lambda self, *rest: truth.run(self, original, *rest)
+        session_module.BaseSession, "_call_tf_sessionrun", lambda self, *rest: truth.run(self, original, rest)
     )
     beneath = session_module.BaseSession._call_tf_sessionrun
     config = config_pb2.ConfigProto(inter_op_parallelism_threads=2)
@@ -106,7 +107,7 @@ def test_eight_threads_on_one_session(trace, monkeypatch):
             if fetch is graph.h and not np.allclose(value, np.tanh(feed), atol=1e-6):
                 wrong.append(f"thread {number}, turn {turn}: h is not tanh(x)")
 
-    recorder = Recorder(trace=trace)
+    recorder = Recorder(trace="auto")
     with v1.Session(graph=graph.graph, config=config) as session:
         session.run(graph.init)
         recorder.start()
@@ -141,7 +142,7 @@ def test_eight_threads_on_one_session(trace, monkeypatch):
             assert op.witness is not None
             assert op.witness < index
             name = f"{op.name}:0"
-            assert op.type not in {"AssignAddVariableOp"}
+            assert op.type != "AssignAddVariableOp"
             if name not in values[index]:
                 continue
             checked += 1
@@ -150,7 +151,9 @@ def test_eight_threads_on_one_session(trace, monkeypatch):
             assert values[index][name] == values[op.witness][name], f"{name} of call {index} against {op.witness}"
     assert checked > THREADS * EACH / 2  # what depends on feeds alone is redundant nearly always
     assert redundant_reads > 50  # before and after the writes the variable stands still
-    assert any(op.causes and op.causes[0].kind == "overlap" for i in range(record.call_count) for op in record.executions(i))
+    assert any(
+        op.causes and op.causes[0].kind == "overlap" for i in range(record.call_count) for op in record.executions(i)
+    )
 
 
 def _by_thread(members: dict[int, list[int]], threads: list[threading.Thread]) -> list[list[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,12 @@ from cachelab.explain.log import LoggedCall, Outcome
 from cachelab.explain.partial import derived, failed
 from cachelab.explain.plan import Plan, make_plan
 from cachelab.explain.verdicts import Verdicts
-from cachelab.model import Columns
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterable, Mapping, Sequence
+
+    from cachelab.model import Columns
 
 
 @dataclass
@@ -66,7 +67,9 @@ class World:
             flat.effects.add(row)
         return row
 
-    def hub(self, name: str, kind: str, outputs: Sequence[int | Ref], body: Sequence[int], members: Sequence[int]) -> int:
+    def hub(
+        self, name: str, kind: str, outputs: Sequence[int | Ref], body: Sequence[int], members: Sequence[int]
+    ) -> int:
         """Add a call op whose outputs stand for those of its body."""
         row = self.op(name, kind)
         self.flat.outputs[row] = tuple((item, 0) if isinstance(item, int) else item for item in outputs)

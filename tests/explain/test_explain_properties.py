@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 from explain_reference import Reference, closure_of, extensions, seen_in, waits_of
 from explain_worlds import World, random_world
@@ -10,8 +11,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cachelab.explain.closure import Signature, closure
-from cachelab.explain.flat import FlatGraph
 from cachelab.explain.plan import LAST, Plan
+
+if TYPE_CHECKING:
+    from cachelab.explain.flat import FlatGraph
 
 LIGHT = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SEEDS = st.integers(0, 2**32)
@@ -157,7 +160,10 @@ def random_log(rng: random.Random, *, overlaps: bool) -> World:
         span = {}
         if overlaps:
             began = number * 4 + rng.randrange(4)
-            span = {"began": moments[began] * 100 + number * 2, "ended": (began + rng.randrange(9)) * 100 + number * 2 + 1}
+            span = {
+                "began": moments[began] * 100 + number * 2,
+                "ended": (began + rng.randrange(9)) * 100 + number * 2 + 1,
+            }
         world.call(
             asked.fetches,
             {ref: rng.choice("ab") for ref in sorted(asked.feeds)},

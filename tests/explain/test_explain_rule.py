@@ -6,7 +6,14 @@ from explain_worlds import World
 
 from cachelab.explain.build import build_record
 from cachelab.explain.partial import HandleSteps
-from cachelab.explain.plan import LAST
+from cachelab.explain.plan import LAST, Plan
+from cachelab.explain.variant import Slot
+
+
+def slots(plan: Plan, row: int) -> set[Slot]:
+    """Return the sources of an op."""
+    variant = plan.variant(None)
+    return {variant.slots[slot] for slot in variant.classes[variant.class_of[row]]}
 
 
 def chain() -> tuple[World, int, int, int]:
@@ -180,6 +187,9 @@ def test_ref_variables_are_seen_at_each_consumer():
     plan = world.plan([early, late], [x])
     assert plan.state(early, v, None).after == ()
     assert plan.state(late, v, None).after == (write,)
+    assert Slot("cell", v, ()) in slots(plan, early)
+    assert Slot("cell", v, (write,)) in slots(plan, late)
+    assert Slot("cell", v, ()) not in slots(plan, late)  # what ``alias`` saw when it ran counts for nothing
     world.call([early], {x: "a"})
     world.call([early, late], {x: "a"})
     world.call([early], {x: "a"})
@@ -345,7 +355,29 @@ def test_a_write_through_an_unknown_handle_may_be_of_any_variable():
     world.call([alone], targets=[somewhere])
     verdict = world.judge()
     assert verdict.of(2, alone) == ("c", None)
-    assert verdict.of(4, alone) == ("c", None)  # unordered with a write of who knows what
+    assert verdict.of(4, alone) == ("c", None)
+    plan = world.plan([alone], targets=[somewhere])
+    assert plan.state(alone, v, None).race in {known, somewhere}
+    assert plan.state(LAST, v, None).after == (somewhere,)
+    assert plan.state(somewhere, unknown, None).after == (known,)
+
+
+def test_what_an_unknown_handle_reads_agrees_with_nothing():
+    world = World()
+    unknown = world.cell("unknown resource", kind="opaque")
+    somewhere = world.op("somewhere", "ReadVariableOp", reads=[unknown])
+    world.call([somewhere])
+    world.call([somewhere])
+    assert world.judge().of(1, somewhere) == ("c", None)
+
+
+def test_a_feed_that_the_runtime_took_behind_a_fed_tensor_is_a_source():
+    world, x, h, y = chain()
+    for value in "aab":
+        world.call([y], {x: value, h: "1"})
+    assert [world.judge().status(call, y) for call in range(3)] == ["c", "r", "r"]
+    world.plan([y], [x, h]).bypass([(x, 0)])
+    assert [world.judge().status(call, y) for call in range(3)] == ["c", "r", "c"]
 
 
 def test_branches_not_taken_contribute_no_sources():
@@ -515,7 +547,9 @@ def handle(world: World, rows: dict[str, int], feeds: list[dict[str, str]], *, b
     for piece in [{}, *feeds]:
         refs = {(rows[name], 0): value for name, value in piece.items()}
         given.update(refs)
-        call = world.call([rows["early"], rows["late"]], dict.fromkeys(plan.signature.feeds, "?"), began=began, ended=ended)
+        call = world.call(
+            [rows["early"], rows["late"]], dict.fromkeys(plan.signature.feeds, "?"), began=began, ended=ended
+        )
         call.feeds, call.handle, call.kind = dict(given), world.handles, "partial_run"
         call.outcome = steps.step(set(refs), set())
         numbers.append(call.index)
@@ -556,7 +590,7 @@ def test_a_write_while_a_handle_is_open_leaves_its_reads_unknown():
 
 
 def test_equal_calls_are_one_entry_however_many():
-    world, x, h, y = chain()
+    world, x, _, y = chain()
     for number in range(10_000):
         world.call([y], {x: "ab"[number == 0]})
     record = build_record("long", world.parts(), SimpleLines(), {}, [])

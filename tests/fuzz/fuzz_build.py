@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fuzz_programs import Instruction, Program
 
 SHAPE = (3, 3)
+NO_GRADIENT = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+"""What TensorFlow raises for ops that it can't derive, or not across the two kinds of control flow."""
 UNARY = (
     tf.tanh, tf.negative, tf.square, tf.sigmoid, tf.identity, tf.transpose, tf.nn.relu, tf.stop_gradient, tf.nn.softmax,
     lambda t: tf.reshape(tf.reshape(t, [9]), SHAPE), lambda t: tf.concat([t[1:3, :], t[0:1, :]], 0), tf.abs,
@@ -80,7 +82,7 @@ class Built:
         """Return what a call that feeds ``number`` feeds, ``None`` if that can't be fed."""
         pool = self.tensors + self.extra
         tensor = pool[number % len(pool)]
-        if tensor.op.type in {"Placeholder"} or not self.graph.is_feedable(tensor) or tensor.dtype._is_ref_dtype:
+        if tensor.op.type == "Placeholder" or not self.graph.is_feedable(tensor) or tensor.dtype._is_ref_dtype:
             return None
         return tensor
 
@@ -235,7 +237,10 @@ class Built:
     def _minimize(self, i: Instruction, optimizer: Any) -> Any:
         variable = self.variable(i.uses[0])
         loss = tf.reduce_sum(tf.square(self.tensor(i.uses[1]) - variable))
-        return self._write(optimizer.minimize(loss, var_list=[variable]))
+        try:
+            return self._write(optimizer.minimize(loss, var_list=[variable]))
+        except NO_GRADIENT:
+            return self._write(optimizer.minimize(tf.reduce_sum(tf.square(variable)), var_list=[variable]))
 
     def _control(self, i: Instruction) -> Any:
         with tf.control_dependencies(self._before(i)):
@@ -245,7 +250,7 @@ class Built:
         y, x = self.tensor(max(i.uses)), self.tensor(min(i.uses))
         try:
             found = tf.gradients(tf.reduce_sum(tf.square(y)), x)[0]
-        except (LookupError, TypeError, ValueError):  # no gradient of that op
+        except NO_GRADIENT:
             found = None
         return tf.identity(found) if isinstance(found, tf.Tensor) else tf.square(y)
 

@@ -14,15 +14,50 @@ if TYPE_CHECKING:
 
     from fuzz_truth import Seen
 
-WRITES = ("Assign", "ResourceApply", "Apply", "Scatter", "ResourceScatter", "CountUpTo")
+WRITES = ("Assign", "ResourceApply", "Apply", "Scatter", "ResourceScatter", "CountUpTo",
+          "StridedSliceAssign", "ResourceStridedSliceAssign")  # fmt: skip
 PURE = frozenset(
-    {
-        "Tanh", "Neg", "Square", "Sigmoid", "Identity", "Transpose", "Relu", "StopGradient", "Softmax", "Reshape", "Abs",
-        "AddV2", "Add", "Sub", "Mul", "Maximum", "MatMul", "Select", "SelectV2", "Greater", "ConcatV2", "StridedSlice",
-        "Const", "Split", "SplitV", "Unpack", "Pack", "ReadVariableOp", "VarHandleOp", "VariableV2", "GatherV2", "Sum",
-        "StatelessRandomUniform", "StatelessRandomUniformV2", "AsString", "StringJoin", "StringToNumber", "ResourceGather",
-    }
-)  # fmt: skip
+    [
+        "Tanh",
+        "Neg",
+        "Square",
+        "Sigmoid",
+        "Identity",
+        "Transpose",
+        "Relu",
+        "StopGradient",
+        "Softmax",
+        "Reshape",
+        "Abs",
+        "AddV2",
+        "Add",
+        "Sub",
+        "Mul",
+        "Maximum",
+        "MatMul",
+        "Select",
+        "SelectV2",
+        "Greater",
+        "ConcatV2",
+        "StridedSlice",
+        "Const",
+        "Split",
+        "SplitV",
+        "Unpack",
+        "Pack",
+        "ReadVariableOp",
+        "VarHandleOp",
+        "VariableV2",
+        "GatherV2",
+        "Sum",
+        "StatelessRandomUniform",
+        "StatelessRandomUniformV2",
+        "AsString",
+        "StringJoin",
+        "StringToNumber",
+        "ResourceGather",
+    ]
+)
 
 
 def redundant(graph: Any, calls: list[Seen]) -> Iterator[tuple[int, str]]:
@@ -34,11 +69,7 @@ def redundant(graph: Any, calls: list[Seen]) -> Iterator[tuple[int, str]]:
     written: dict[tuple[int, str], int] = {}
     known: dict[str, set[Any]] = {}
     for index, seen in enumerate(calls):
-        here = {
-            variable
-            for name in seen.closure
-            for variable in _written(graph.get_operation_by_name(name))
-        }
+        here = {variable for name in seen.closure for variable in _written(graph.get_operation_by_name(name))}
         if not seen.failed and not seen.partial:
             memo: dict[str, Any] = {}
             for name in sorted(seen.closure):

@@ -129,9 +129,5 @@ def _step(rng: random.Random, size: int, sessions: int, *, partial: bool) -> Cal
     kinds = ("run",) * 12 + ("callable",) * 2 + ("load", "init") + (("partial",) * 3 if partial else ())
     late = [rng.randrange(size // 2, size) for _ in range(rng.randint(1, 3))]
     fetches = tuple(late) if rng.random() < 0.7 else tuple(rng.randrange(size) for _ in late)
-    fed = tuple(
-        (rng.randrange(size), _feed(rng)) for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2)))
-    )
-    return CallStep(
-        rng.choice(kinds), rng.randrange(sessions), fetches, tuple(_feed(rng) for _ in range(size)), fed
-    )
+    fed = tuple((rng.randrange(size), _feed(rng)) for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2))))
+    return CallStep(rng.choice(kinds), rng.randrange(sessions), fetches, tuple(_feed(rng) for _ in range(size)), fed)

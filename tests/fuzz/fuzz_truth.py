@@ -24,10 +24,26 @@ if TYPE_CHECKING:
 runtime_of_sessions = session_module.tf_session
 LABEL = re.compile(r"(\S+) = (\w+)\(")
 SWITCHES = {"Switch", "RefSwitch", "Enter", "RefEnter", "LoopCond", "NextIteration"}
-SHARES = {
-    "Identity", "Reshape", "Squeeze", "ExpandDims", "StridedSlice", "Slice", "Split", "SplitV", "Unpack", "EnsureShape",
-    "StopGradient", "IdentityN", "Cast", "Merge", "Exit", "PreventGradient",
-}  # fmt: skip
+SHARES = frozenset(
+    [
+        "Identity",
+        "Reshape",
+        "Squeeze",
+        "ExpandDims",
+        "StridedSlice",
+        "Slice",
+        "Split",
+        "SplitV",
+        "Unpack",
+        "EnsureShape",
+        "StopGradient",
+        "IdentityN",
+        "Cast",
+        "Merge",
+        "Exit",
+        "PreventGradient",
+    ]
+)
 
 
 @dataclass
@@ -35,8 +51,8 @@ class Seen:
     """One call as it really was.
 
     ``executed``: (name, type) of top-level nodes -> number of executions, ``None`` if the call failed. ``nodes``:
-    names of all executed nodes. ``values``: tensor name -> bytes. ``closure``: names of the ops that the call needs. ``partial``: it belongs to a partial run, whose values are
-    known only as far as they are fetched.
+    names of all executed nodes. ``values``: tensor name -> bytes. ``closure``: names of the ops that the call needs.
+    ``partial``: it belongs to a partial run, whose values are known only as far as they are fetched.
     """
 
     session: int
@@ -86,6 +102,8 @@ class Observer:
         self.values = values
         self.calls: list[Seen] = []
         self._sessions: dict[int, int] = {}
+        library = graph.as_graph_def().library
+        self.bodies = {node.name for function in library.function for node in function.node_def}
         self._blurred = _shares_variable(graph)
         self._hidden = _in_control_flow(graph)
         self._handle_closure: set[str] = set()
@@ -98,10 +116,10 @@ class Observer:
         original = session_module.BaseSession._call_tf_sessionrun
         observer = self
 
-        def _call_tf_sessionrun(self: Any, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> Any:
+        def _call_tf_sessionrun(self: Any, *arguments: Any) -> Any:
             if self.graph is not observer.graph:
-                return original(self, options, feeds, fetches, targets, metadata)
-            return observer._run(self, original, options, feeds, fetches, targets, metadata)
+                return original(self, *arguments)
+            return observer._run(self, original, arguments)
 
         partial = session_module.BaseSession._call_tf_sessionprun
         setup = runtime_of_sessions.TF_SessionPRunSetup_wrapper
@@ -162,13 +180,14 @@ class Observer:
             known = self._extra[key] = (closure, names, outputs)
         return known
 
-    def _run(
-        self, session: Any, original: Any, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any
-    ) -> Any:
+    def _run(self, session: Any, original: Any, arguments: tuple[Any, ...]) -> Any:
+        options, feeds, fetches, targets, metadata = arguments
         names = [_tensor_name(tensor) for tensor in fetches]
         target_names = [runtime.TF_OperationName(target) for target in targets]
         given = {_tensor_name(tensor): exact(value) for tensor, value in feeds.items()}
-        seen = Seen(self._sessions.setdefault(id(session), len(self._sessions)), tuple(names), tuple(target_names), given)
+        seen = Seen(
+            self._sessions.setdefault(id(session), len(self._sessions)), tuple(names), tuple(target_names), given
+        )
         self.calls.append(seen)
         seen.closure, more, outputs = self._plan(names, target_names, set(given))
         own = metadata is None
@@ -222,9 +241,7 @@ def _shares_variable(graph: Any) -> set[str]:
             if operation.name in found:
                 continue
             refs = any(tensor.dtype._is_ref_dtype for tensor in [*operation.outputs, *operation.inputs])
-            shares = operation.type in SHARES and (
-                refs or any(tensor.op.name in found for tensor in operation.inputs)
-            )
+            shares = operation.type in SHARES and (refs or any(tensor.op.name in found for tensor in operation.inputs))
             if shares or any(tensor.dtype._is_ref_dtype for tensor in operation.outputs):
                 found.add(operation.name)
                 changed = True

@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "a variable read is no source",
         "explain/variant.py",
-        "            else:\n                mask |= self._read(row, cell, own)\n        for cell in flat.aliases.get(row, ()):",
-        "        for cell in flat.aliases.get(row, ()):",
+        "            else:\n                mask |= self._read(row, cell, own)\n",
+        "",
     ),
     Mutant(
         "a random draw is no source",
@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "writes of the same loop are ignored",
         "explain/plan.py",
-        "            if (is_before and is_after) or self._same_loop(row, writer):\n                return State(unique=True)\n",
-        "",
+        "            if (is_before and is_after) or self._same_loop(row, writer):\n",
+        "            if False:\n",
     ),
     Mutant(
         "overlapping calls are ignored",
@@ -137,8 +137,8 @@ MUTANTS = (
     Mutant(
         "the control edge of a fed placeholder remains",
         "explain/closure.py",
-        "control for control in flat.control[row] if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)",
-        "control for control in flat.control[row]",
+        " if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)",
+        "",
     ),
     Mutant(
         "control edges are not walked",
@@ -165,6 +165,24 @@ MUTANTS = (
         "            pass",
     ),
     Mutant(
+        "a merge waits for all its inputs",
+        "explain/orders.py",
+        "        for mask in masks:\n            every &= mask\n",
+        "        for mask in masks:\n            every |= mask\n",
+    ),
+    Mutant(
+        "the first iteration waits for what comes round",
+        "explain/orders.py",
+        "if flat.type[other] not in COMES_ROUND or other not in cycle)",
+        ")",
+    ),
+    Mutant(
+        "the writes of a branch are not seen behind it",
+        "explain/orders.py",
+        "            if all(mask & low or self._excluded(row, event, i, branches) for i, mask in enumerate(masks)):",
+        "            if False:",
+    ),
+    Mutant(
         "sessions share their variables",
         "explain/history.py",
         "        source = (flat.cells[slot.of].kind, call.scope, key)",
@@ -177,10 +195,16 @@ MUTANTS = (
         "        return tuple((high, low, 0) for high, low in keys.tolist())",
     ),
     Mutant(
-        "pieces of a partial run read anew",
+        "what an unknown handle reads is trusted",
         "explain/history.py",
-        "            if earlier is not None:\n",
-        "            if False:\n",
+        '        if flat.cells[slot.of].kind == "opaque":  # which one',
+        "        if False:  # which one",
+    ),
+    Mutant(
+        "a fed tensor that the optimiser looked through is ignored",
+        "explain/variant.py",
+        "        return {row: mask | bypassed if mask else 0 for row, mask in masks.items()} if bypassed else masks",
+        "        return masks",
     ),
     Mutant(
         "a call under way is a witness",
@@ -189,7 +213,7 @@ MUTANTS = (
         "        moments += [(call.began + 0.5, 0, i) for i, call in enumerate(calls)]",
     ),
     Mutant(
-        "the shown placeholder of another client's write is trusted",
+        "variables on a shared server are trusted",
         "explain/history.py",
         "        if call.shared:\n",
         "        if False:\n",
