@@ -170,7 +170,8 @@ def main() -> None:
     options = parser.parse_args()
     peer = Peer(options.peers) if options.peers else None
     print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, TensorFlow {tf.__version__}, JAX {'yes' if peer else 'not installed'}"
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, TensorFlow {tf.__version__}, "
+        f"JAX {'yes' if peer else 'not installed'}"
     )
     for model in options.models:
         if peer:
@@ -190,7 +191,8 @@ def main() -> None:
                 print(f"\n{model} m={m} {task} ({len(times['plain'])} rounds)")
                 for name, found in sorted(times.items(), key=lambda item: min(item[1])):
                     print(
-                        f"  {name:16} min {min(found):8.2f}  median {statistics.median(found):8.2f}  x plain {min(found) / base:6.2f}",
+                        f"  {name:16} min {min(found):8.2f}  median {statistics.median(found):8.2f}"
+                        f"  x plain {min(found) / base:6.2f}",
                         flush=True,
                     )
 

@@ -25,8 +25,8 @@ def pool(x: Any) -> Any:
 
 
 OPS = SimpleNamespace(
-    relu=jax.nn.relu, matmul=jnp.matmul, reshape=jnp.reshape, transpose=jnp.transpose, softmax=jax.nn.softmax, pool=pool,
-    mean=jnp.mean, normalise=normalise, take=lambda table, ids: jnp.take(table, ids, axis=0),
+    relu=jax.nn.relu, matmul=jnp.matmul, reshape=jnp.reshape, transpose=jnp.transpose, softmax=jax.nn.softmax,
+    pool=pool, mean=jnp.mean, normalise=normalise, take=lambda table, ids: jnp.take(table, ids, axis=0),
     conv=lambda x, k: jax.lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
     cross_entropy=lambda z, y: -jnp.take_along_axis(jax.nn.log_softmax(z), y[:, None], 1)[:, 0],
 )  # fmt: skip

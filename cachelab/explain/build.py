@@ -88,7 +88,7 @@ class Builder:
                 assert not isinstance(slot.of, int)
                 label = version.value[:SHORT] if isinstance(version.value, str) else ""
                 found[self.source(flat.id, "feed", flat.tensor_name(slot.of))] = label
-            elif slot.kind in {"cell", "race", "unique"} and not slot.after:
+            elif slot.kind in {"cell", "race", "unique", "restless"} and not slot.after:
                 assert isinstance(slot.of, int)
                 source = self.source(flat.id, flat.cells[slot.of].kind, flat.cells[slot.of].name)
                 seen = self._seen.setdefault(version.source, {})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from cachelab.i18n import translate as _
 from cachelab.model import CauseRow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cachelab.explain.history import Entry, History, Judged, Version
 
 RANK: Final = {kind: rank for rank, kind in enumerate(
@@ -17,10 +20,13 @@ RANK: Final = {kind: rank for rank, kind in enumerate(
 MOST = 6
 """Causes listed for one op; more are counted in the last one's text."""
 
+Changed = tuple[int, bool]
+"""A slot whose version an earlier execution did not have, and whether it had that source at all."""
+
 MEMO = 4096
 """Classes of earlier calls whose versions are remembered."""
 
-UNIQUE_STATES = frozenset({"race", "unique"})
+UNIQUE_STATES = frozenset({"race", "unique", "restless"})
 
 
 class Reasons:
@@ -29,26 +35,46 @@ class Reasons:
     def __init__(self, history: History, judged: list[Judged | None]) -> None:
         self._history = history
         self._judged = judged
-        self._versions: dict[tuple[int, tuple[int, int], int], frozenset[int]] = {}
+        self._moved: tuple[tuple[int, int], frozenset[int]] = ((-1, -1), frozenset())
+        self._placed: tuple[int, dict[tuple[str, Any], set[Any]]] = (-1, {})
+        self._versions: dict[tuple[int, tuple[int, int], int], tuple[frozenset[int], frozenset[Any]]] = {}
 
-    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[bool, ...]:
-        """Return for each slot of class ``number`` whether that class of call ``other`` did not have its version.
+    def changed(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[Changed, ...]:
+        """Return the sources of class ``number`` that stand otherwise in that class of call ``other``.
 
-        The version alone, somewhere in the other call, is not enough: a variable written in the middle of it had
-        two, and an op saw one of these.
+        A version somewhere in the other call is not enough: a variable written in the middle of it had two, and an
+        op saw one of these.
         """
-        known = self._known(entry, other)
-        return tuple(call.vector[slot] not in known for slot in call.variant.classes[number])
+        slots = call.variant.classes[number]
+        if entry.variant is call.variant:
+            moved = self.moved(call, other)
+            return tuple((slot, True) for slot in slots if slot in moved)
+        versions, sources = self._known(entry, other)
+        return tuple(
+            (slot, self._history.versions[call.vector[slot]].source in sources)
+            for slot in slots
+            if call.vector[slot] not in versions
+        )
 
-    def _known(self, entry: Entry, other: int) -> frozenset[int]:
-        """Return the versions that the sources of a class had in call ``other``."""
+    def moved(self, call: Judged, other: int) -> frozenset[int]:
+        """Return the slots whose versions differ from those of ``other``, a call of the same variant."""
+        memo = (call.call.index, other)
+        if self._moved[0] != memo:
+            pairs = enumerate(zip(call.vector, self._history.vector(other), strict=True))
+            self._moved = (memo, frozenset(slot for slot, (mine, theirs) in pairs if mine != theirs))
+        return self._moved[1]
+
+    def _known(self, entry: Entry, other: int) -> tuple[frozenset[int], frozenset[Any]]:
+        """Return the versions that a class had in call ``other``, and their sources."""
         memo = (other, entry.variant.id, entry.number)
         known = self._versions.get(memo)
         if known is None:
             if len(self._versions) > MEMO:
                 self._versions.clear()
             vector = self._history.vector(other)
-            known = self._versions[memo] = frozenset(vector[slot] for slot in entry.variant.classes[entry.number])
+            versions = frozenset(vector[slot] for slot in entry.variant.classes[entry.number])
+            sources = frozenset(self._history.versions[version].source for version in versions)
+            known = self._versions[memo] = (versions, sources)
         return known
 
     def source_name(self, call: Judged, slot: int) -> str:
@@ -63,19 +89,21 @@ class Reasons:
 
     def differing(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[CauseRow, ...]:
         """Return why class ``number`` of a call differs from that of call ``other``, root cause first."""
-        changed = self.changed(call, number, entry, other)
-        slots = [slot for slot, new in zip(call.variant.classes[number], changed, strict=True) if new]
-        if not slots:
-            return (self._same_sources(call, other),)
+        changed = list(self.changed(call, number, entry, other))
+        if not changed:
+            fed = tuple(self._fed_before(call, number, entry, other))
+            return fed or (self._same_sources(call, other),)
+        changed.sort(key=lambda item: RANK.get(self._kind(call, item[0]), len(RANK)))
         maybe = call.variant.maybe[number]
-        causes = [self._cause(call, slot, other, may=slot in maybe) for slot in slots]
-        causes.sort(key=lambda cause: RANK.get(cause.kind, len(RANK)))
-        if len(causes) > MOST:
-            more = len(causes) - MOST
-            last = causes[MOST - 1]
-            text = _("{text} (and {more} more)").format(text=last.text, more=more)
-            causes[MOST - 1 :] = [CauseRow(last.kind, last.source, last.back, text, last.may)]
-        return tuple(causes)
+        causes = [self._cause(call, slot, other, known=known, may=slot in maybe) for slot, known in changed[:MOST]]
+        if len(changed) > MOST:
+            text = _("{text} (and {more} more)").format(text=causes[-1].text, more=len(changed) - MOST)
+            causes[-1] = replace(causes[-1], text=text)
+        return tuple(sorted(causes, key=lambda cause: RANK.get(cause.kind, len(RANK))))
+
+    def _kind(self, call: Judged, slot: int) -> str:
+        """Return the kind of cause that a slot will give, as far as its rank depends on it."""
+        return str(self._history.versions[call.vector[slot]].source[0])
 
     def writer(self, call: Judged, version: Version) -> tuple[int | None, int | None, int | None]:
         """Return what names the write behind a version: calls back, row of the op, plan of the writing call."""
@@ -85,6 +113,17 @@ class Reasons:
         plan = None if writer is None else writer.variant.plan.id
         return call.call.index - version.call, version.row, plan
 
+    def _fed_before(self, call: Judged, number: int, entry: Entry, other: int) -> Iterable[CauseRow]:
+        """Yield a cause for each tensor that was fed to the ops of a class in call ``other`` and is not fed here."""
+        here = {self._history.versions[call.vector[slot]].source for slot in call.variant.classes[number]}
+        for slot in entry.variant.classes[entry.number]:
+            kind, of, _after = entry.variant.slots[slot]
+            if kind == "feed" and self._history.versions[self._history.vector(other)[slot]].source not in here:
+                assert not isinstance(of, int)
+                name = entry.variant.plan.flat.tensor_name(of)
+                text = _("`{name}` was fed in call {call}, and leads to it no more").replace("{name}", name)
+                yield CauseRow("feed", name, call.call.index - other, text)
+
     def _same_sources(self, call: Judged, other: int) -> CauseRow:
         earlier = self._judged[other]
         back = call.call.index - other
@@ -93,12 +132,15 @@ class Reasons:
             return CauseRow("new_session", "", back, text)
         return CauseRow("graph", "", back, _("it came from other sources in call {call}"))
 
-    def _cause(self, call: Judged, slot: int, other: int, *, may: bool) -> CauseRow:
+    def _cause(self, call: Judged, slot: int, other: int, *, known: bool, may: bool) -> CauseRow:
         version = self._history.versions[call.vector[slot]]
         kind, name = version.source[0], self.source_name(call, slot)
         back = None if version.call is None else call.call.index - version.call
         if kind == "feed":
-            return CauseRow("feed", name, 0, _("`{name}` was fed new content").format(name=name), may)
+            if known:
+                return CauseRow("feed", name, 0, _("`{name}` was fed new content").format(name=name), may)
+            text = _("`{name}` is fed, and did not lead to it in call {call}").replace("{name}", name)
+            return CauseRow("feed", name, call.call.index - other, text, may)
         if call.variant.slots[slot].kind in {"draw", "outside"}:
             return CauseRow(kind, name, 0, drawn(kind).format(name=name), may)
         state = version.value[0] if isinstance(version.value, tuple) else None
@@ -113,19 +155,34 @@ class Reasons:
         if self._elsewhere(version, other):
             text = _("`{name}` of this session is not the one of the session of call {call}").replace("{name}", name)
             return CauseRow("new_session", name, call.call.index - other, text, may)
+        if not known and back != 0:
+            text = _("it did not depend on `{name}` in call {call}").replace("{name}", name)
+            return CauseRow(kind, name, call.call.index - other, text, may)
         return self._written(version, name, back, may=may)
 
     def _elsewhere(self, version: Version, other: int) -> bool:
         """Tell whether call ``other`` saw the variable of that name in another session."""
         kind, place, identity = version.source
-        sources = [self._history.versions[number].source for number in self._history.vector(other)]
-        there = {source[1] for source in sources if source[0] == kind and source[2] == identity}
-        return bool(there) and place not in there
+        there = self._places(other).get((kind, identity))
+        return bool(there) and place not in (there or ())
+
+    def _places(self, other: int) -> dict[tuple[str, Any], set[Any]]:
+        """Return where the sources of a call live, by kind and identity."""
+        if self._placed[0] != other:
+            found: dict[tuple[str, Any], set[Any]] = {}
+            for number in self._history.vector(other):
+                kind, place, identity = self._history.versions[number].source
+                found.setdefault((kind, identity), set()).add(place)
+            self._placed = (other, found)
+        return self._placed[1]
 
     def _unordered(self, call: Judged, slot: int, name: str, state: str, *, may: bool) -> CauseRow:
         if state == "race":
             text = _("nothing orders this read of `{name}` and a write of it in the same call").format(name=name)
             return CauseRow("race", name, 0, text, may)
+        if state == "restless":
+            text = _("a function of a dataset may write `{name}` at any time").format(name=name)
+            return CauseRow("variable", name, None, text, may=True)
         kind = call.variant.plan.flat.cells[int(call.variant.slots[slot].of)].kind  # type: ignore[arg-type]
         return CauseRow(kind, name, 0, _("a loop of this call reads and writes `{name}`").format(name=name), may)
 

@@ -68,6 +68,8 @@ class FlatGraph:
         Rows that take such a buffer when they run and pass it on as a plain tensor.
     replaces
         Rows whose write may give a ref variable another buffer.
+    restless
+        Cells that may be written at any time, also between calls: by a function of a dataset.
     outputs
         Hub row -> references that its outputs stand for.
     body
@@ -100,6 +102,7 @@ class FlatGraph:
     aliases: dict[int, tuple[int, ...]] = field(default_factory=dict)
     takes: set[int] = field(default_factory=set)
     replaces: set[int] = field(default_factory=set)
+    restless: set[int] = field(default_factory=set)
     outputs: dict[int, tuple[Ref, ...]] = field(default_factory=dict)
     body: dict[int, tuple[int, ...]] = field(default_factory=dict)
     branches: dict[int, tuple[frozenset[int], ...]] = field(default_factory=dict)

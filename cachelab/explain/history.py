@@ -43,20 +43,41 @@ class Version(NamedTuple):
     row: int | None = None
 
 
+@dataclass(slots=True, eq=False)
+class Run:
+    """The latest call of a variant with one outcome and one vector of versions."""
+
+    variant: Variant
+    outcome: Outcome
+    vector: tuple[int, ...]
+    config: int
+    call: int
+
+
 @dataclass(slots=True)
 class Judged:
     """What the history says of one call.
 
-    ``vector``: version numbers by slot. ``same``: for each class the entries with an equal key that executed
-    before, latest first, with their calls. ``last``: likewise for entries with any key.
+    Attributes
+    ----------
+    vector
+        Version numbers by slot.
+    repeats
+        The latest call of the graph, if it ran the very same ops on the very same versions; then nothing else
+        needs to be looked up.
+    same
+        Otherwise, for each class, the entries with an equal key that executed before, latest first.
+    groups
+        The calls that ran ops of the graph before, one a (variant, outcome), latest first.
     """
 
     call: LoggedCall
     variant: Variant
     outcome: Outcome
     vector: tuple[int, ...]
-    same: tuple[tuple[tuple[Entry, int], ...], ...]
-    last: tuple[tuple[tuple[Entry, int], ...], ...]
+    repeats: int | None = None
+    same: tuple[tuple[tuple[Entry, int], ...], ...] = ()
+    groups: tuple[tuple[Variant, Outcome, int], ...] = ()
 
 
 class _Keys:
@@ -100,16 +121,19 @@ class History:
         self._key_memo: dict[tuple[tuple[int, int], tuple[int, ...], int], tuple[tuple[int, int, int], ...]] = {}
         self._current: dict[tuple[str, str], Version] = {}
         self._epoch: dict[str, Version] = {}
-        self._executed: dict[tuple[int, int, int, int], dict[Entry, int]] = {}
-        self._latest: dict[int, dict[tuple[tuple[int, int], int], dict[Entry, int]]] = {}
+        self._executed: dict[tuple[int, int, int, int], dict[Entry, Run]] = {}
+        self._groups: dict[int, dict[tuple[Variant, Outcome], int]] = {}
+        self._latest: dict[int, Run] = {}
+        self._run_of: dict[tuple[int, int], Run] = {}
+        self._gone: dict[tuple[int, int], frozenset[int]] = {}
+        self._writes: dict[tuple[int, int], tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...]] = {}
         self._overlaps: dict[tuple[tuple[int, int], int, tuple[int, int]], tuple[int, ...]] = {}
-        self._variants: dict[int, dict[tuple[int, int], Variant]] = {}
         self._vectors: dict[int, tuple[int, ...]] = {}
 
     def judge(self, calls: Sequence[LoggedCall], judged: list[Judged | None], settle: Callable[[Judged], None]) -> None:
         """Work through the log; fill ``judged`` by call number and pass each call to ``settle`` as it begins.
 
-        What ``settle`` does not take from :attr:`Judged.same` and :attr:`Judged.last` is dropped, as these are
+        What ``settle`` does not take from :attr:`Judged.same` and :attr:`Judged.groups` is dropped, as these are
         large. Calls without a plan stay ``None``; one whose ops are hidden may have written anything.
         """
         judged.extend([None] * (len(calls) - len(judged)))
@@ -125,7 +149,7 @@ class History:
             elif begins:
                 found = judged[i] = self._begin(call, [calls[j] for j in neighbours.get(i, ())], handles)
                 settle(found)
-                found.same = found.last = ()
+                found.same, found.groups = (), ()
             else:
                 self._end(call, judged[i])
 
@@ -156,7 +180,7 @@ class History:
             return Version((flat.draws.get(slot.of, "opaque"), flat.id, slot.of), owner, call.index, slot.of)
         key = self._cell_key(plan, slot.of)
         source = (flat.cells[slot.of].kind, call.scope, key)
-        if slot.kind in {"race", "unique"}:
+        if slot.kind in {"race", "unique", "restless"}:
             return Version(source, (slot.kind, owner, slot.after), call.index, slot.after[0])
         together = overlapped.of(key)
         if together is not None:
@@ -190,18 +214,37 @@ class History:
                     for slot, new, old in zip(variant.slots, vector, earlier, strict=True)
                 )
             handles[call.handle] = vector
-        same, last = [], []
-        latest = self._latest.setdefault(plan.flat.id, {})
-        self._register(plan.flat.id, variant)
+        graph = plan.flat.id
+        judged = Judged(call, variant, outcome, vector, groups=self._groups_before(graph, variant, outcome))
+        run = self._latest.get(graph)
+        if run is not None and _is_repeat(run, judged):
+            judged.repeats = run.call
+            return judged
+        same = []
         for number, key in enumerate(self._class_keys(variant, vector, call.config)):
-            found = self._executed.get((plan.flat.id, *key))
-            same.append(self._matching(variant, number, found.items() if found else (), call))
-            everything: list[tuple[Entry, int]] = []
-            for other_id, other in self._variants[plan.flat.id].items():
-                for other_number in self._overlap(variant, number, other_id, other):
-                    everything.extend(latest.get((other_id, other_number), {}).items())
-            last.append(_latest_first(everything))
-        return Judged(call, variant, outcome, vector, tuple(same), tuple(last))
+            found = self._executed.get((graph, *key))
+            same.append(self._matching(variant, number, found, outcome) if found else ())
+        judged.same = tuple(same)
+        return judged
+
+    def _groups_before(
+        self, graph: int, variant: Variant, outcome: Outcome
+    ) -> tuple[tuple[Variant, Outcome, int], ...]:
+        """Return who ran before, latest first; one that ran the very same ops makes all earlier ones irrelevant."""
+        found = []
+        for (other, theirs), call in reversed(self._groups.get(graph, {}).items()):
+            found.append((other, theirs, call))
+            if other is variant and theirs is outcome:
+                break
+        return tuple(found)
+
+    def last(self, judged: Judged, number: int) -> tuple[tuple[Entry, int], ...]:
+        """Return who executed ops of class ``number`` before, under any key, latest first."""
+        return tuple(
+            (Entry(other, theirs, outcome), call)
+            for other, outcome, call in judged.groups
+            for theirs in self._overlap(judged.variant, number, other.id, other)
+        )
 
     def _class_keys(self, variant: Variant, vector: tuple[int, ...], config: int) -> tuple[tuple[int, int, int], ...]:
         memo = (variant.id, vector, config)
@@ -218,38 +261,71 @@ class History:
         plan = call.plan
         ran = judged.outcome.ran if judged.outcome.complete else None
         owner = call.index if call.handle is None else ("handle", call.handle)
-        for cell in plan.writers:
-            written = plan.written(cell, ran)
-            if not written:
-                continue
-            place = self._cell_key(plan, cell)
-            source = (plan.flat.cells[cell].kind, call.scope, place)
-            if judged.outcome.complete and not call.failed:
-                after = plan.state(LAST, cell, ran).after
-                value: Any = (owner, after)
-            else:
-                value, after = ("may", owner, call.index), written
-            self._current[call.scope, place] = Version(source, value, call.index, after[0])
-            if plan.flat.cells[cell].kind == "opaque":  # an unknown handle: it may have been any of them
+        certain = judged.outcome.complete and not call.failed
+        for cell, place, written, last in self._written(plan, judged.variant, ran):
+            kind = plan.flat.cells[cell].kind
+            value: Any = (owner, last) if certain else ("may", owner, call.index)
+            row = last[0] if certain else written[0]
+            self._current[call.scope, place] = Version((kind, call.scope, place), value, call.index, row)
+            if kind == "opaque":  # an unknown handle: it may have been any of them
+                source = (kind, call.scope, place)
                 self._epoch[call.scope] = Version(source, ("unknown", call.index), call.index, written[0])
-        if call.failed:
-            return
-        latest = self._latest.setdefault(plan.flat.id, {})
-        variant = judged.variant
-        for number, key in enumerate(self._class_keys(variant, judged.vector, call.config)):
-            entry = Entry(variant, number, judged.outcome)
-            latest.setdefault((variant.id, number), {})[entry] = call.index
-            self._executed.setdefault((plan.flat.id, *key), {})[entry] = call.index
+        if not call.failed:
+            self._note(judged, ran)
+
+    def _note(self, judged: Judged, ran: frozenset[int] | None) -> None:
+        """Remember what a completed call ran under which keys, as far as these can come again."""
+        call, variant, outcome = judged.call, judged.variant, judged.outcome
+        graph = variant.plan.flat.id
         self._vectors[call.index] = judged.vector
+        groups = self._groups.setdefault(graph, {})
+        groups.pop((variant, outcome), None)
+        groups[variant, outcome] = call.index
+        run = self._run_of.get(variant.id)
+        if run is not None and _is_repeat(run, judged):
+            run.call = call.index
+        else:
+            run = Run(variant, outcome, judged.vector, call.config, call.index)
+            self._run_of[variant.id] = run
+            gone = self._never_again(variant, ran)
+            for number, key in enumerate(self._class_keys(variant, judged.vector, call.config)):
+                if number not in gone:
+                    self._executed.setdefault((graph, *key), {})[Entry(variant, number, outcome)] = run
+        self._latest[graph] = run
+
+    def _never_again(self, variant: Variant, ran: frozenset[int] | None) -> frozenset[int]:
+        """Return the classes whose keys no later call can have: draws, and reads of what the call itself overwrote."""
+        found = self._gone.get(variant.id)
+        if found is None:
+            final = {cell: last for cell, _place, _written, last in self._written(variant.plan, variant, ran)}
+            once = {
+                number
+                for number, slot in enumerate(variant.slots)
+                if slot.kind not in {"feed", "cell"} or (slot.of in final and slot.after != final[slot.of])
+            }
+            found = frozenset(n for n, slots in enumerate(variant.classes) if once.intersection(slots))
+            self._gone[variant.id] = found
+        return found
+
+    def _written(
+        self, plan: Plan, variant: Variant, ran: frozenset[int] | None
+    ) -> tuple[tuple[int, str, tuple[int, ...], tuple[int, ...]], ...]:
+        """Return (cell, place, rows that may have written it, rows of the last writes) for what a call writes."""
+        found = self._writes.get(variant.id)
+        if found is None:
+            cells = [(cell, plan.written(cell, ran)) for cell in plan.writers]
+            found = self._writes[variant.id] = tuple(
+                (cell, self._cell_key(plan, cell), rows, plan.state(LAST, cell, ran).after)
+                for cell, rows in cells
+                if rows
+            )
+        return found
 
     def vector(self, call: int) -> tuple[int, ...]:
         """Return the version numbers of a completed call, by slot of its variant."""
         return self._vectors[call]
 
     # --- which classes share ops ----------------------------------------------------------------------------------
-
-    def _register(self, graph: int, variant: Variant) -> None:
-        self._variants.setdefault(graph, {})[variant.id] = variant
 
     def _overlap(self, variant: Variant, number: int, other_id: tuple[int, int], other: Variant) -> tuple[int, ...]:
         """Return the classes of ``other`` that share ops with class ``number`` of ``variant``."""
@@ -263,15 +339,29 @@ class History:
         return found
 
     def _matching(
-        self, variant: Variant, number: int, entries: Iterable[tuple[Entry, int]], call: LoggedCall
+        self, variant: Variant, number: int, entries: dict[Entry, Run], outcome: Outcome
     ) -> tuple[tuple[Entry, int], ...]:
+        """Return the entries that share ops with class ``number``, latest first, as far as they matter."""
         found = [
-            (entry, index)
-            for entry, index in entries
-            if (call.handle is None or index != call.index)
-            and entry.number in self._overlap(variant, number, entry.variant.id, entry.variant)
+            (entry, run.call)
+            for entry, run in entries.items()
+            if entry.number in self._overlap(variant, number, entry.variant.id, entry.variant)
         ]
-        return _latest_first(found)
+        found.sort(key=lambda item: -item[1])
+        for place, (entry, _call) in enumerate(found):
+            if entry.variant is variant and entry.outcome is outcome:
+                return tuple(found[: place + 1])
+        return tuple(found)
+
+
+def _is_repeat(run: Run, judged: Judged) -> bool:
+    """Tell whether a call runs the very same ops on the very same versions as ``run`` did."""
+    return (
+        run.variant is judged.variant
+        and run.outcome is judged.outcome
+        and run.vector == judged.vector
+        and run.config == judged.call.config
+    )
 
 
 class _Overlapped:
@@ -297,10 +387,6 @@ class _Overlapped:
 
 MEMO = 4096
 """Vectors of versions whose keys are remembered."""
-
-
-def _latest_first(entries: list[tuple[Entry, int]]) -> tuple[tuple[Entry, int], ...]:
-    return tuple(sorted(entries, key=lambda item: -item[1]))
 
 
 def _overlapping(calls: Sequence[LoggedCall]) -> dict[int, list[int]]:

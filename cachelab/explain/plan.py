@@ -118,10 +118,10 @@ class Plan:
 
         The set matters only where there are branches: an untaken branch contributes no sources.
         """
-        key = ran if self.conditional else None
+        key = (ran if self.conditional else None, len(self.flat.restless))  # which grows with the graph
         found = self._variants.get(key)
         if found is None:
-            found = self._variants[key] = Variant(len(self._variants), self, key)
+            found = self._variants[key] = Variant(len(self._variants), self, key[0])
         return found
 
     def state(self, row: int, cell: int, ran: frozenset[int] | None) -> State:

@@ -20,8 +20,9 @@ class Slot(NamedTuple):
 
     ``kind``: ``feed`` (``of``: the tensor), ``cell`` (``of``: the cell; ``after``: rows of the last writes before
     the read, none if the read sees what the call began with), ``unique`` (a read that agrees with no other; ``of``:
-    the cell, ``after``: the reading row), ``race`` (likewise, because of an unordered write), ``draw`` (``of``: the
-    row that draws), ``outside`` (``of``: the row whose input is unknown).
+    the cell, ``after``: the reading row), ``race`` (likewise, because of an unordered write), ``restless`` (likewise,
+    as the cell may be written at any time), ``draw`` (``of``: the row that draws), ``outside`` (``of``: the row whose
+    input is unknown).
     """
 
     kind: str
@@ -174,7 +175,9 @@ class Variant:
         known = own.setdefault(row, {}).get(cell)
         if known is None:
             state = self.plan.state(row, cell, self.ran)
-            if state.unique:
+            if cell in self.plan.flat.restless:
+                slot = Slot("restless", cell, (row,))
+            elif state.unique:
                 slot = Slot("race" if state.race is not None else "unique", cell, (row,))
             else:
                 slot = Slot("cell", cell, state.after)

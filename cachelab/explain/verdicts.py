@@ -104,14 +104,29 @@ class Verdicts:
                 for found in entries
             )
 
-        changed = tuple(
-            tuple(self._reasons.changed(call, number, entry, other) for entry, other in found)
-            for number, found in enumerate(call.last)
-        )
-        versions = [self._history.versions[number] for number in call.vector]
-        slots = tuple((*self._reasons.writer(call, version), _state(version.value)) for version in versions)
         self._keep.append(call.outcome)  # its id stays in use
-        return (call.variant.id, id(call.outcome), relative(call.same), relative(call.last), changed, slots)
+        if call.repeats is not None:
+            return (call.variant.id, id(call.outcome), index - call.repeats)
+        groups, moved = [], set()
+        for other, outcome, earlier in call.groups:
+            if other is call.variant:
+                slots: Any = tuple(sorted(self._reasons.moved(call, earlier)))
+                moved.update(slots)
+            else:
+                slots = tuple(
+                    self._reasons.changed(call, number, entry, other_call)
+                    for number in range(len(call.variant.classes))
+                    for entry, other_call in self._history.last(call, number)
+                    if entry.variant is other and other_call == earlier
+                )
+                moved.update(slot for part in slots for slot, _known in part)
+            groups.append((other.id, id(outcome), index - earlier, slots))
+        named = tuple(
+            (slot, *self._reasons.writer(call, version), _state(version.value))
+            for slot in sorted(moved)
+            for version in (self._history.versions[call.vector[slot]],)
+        )
+        return (call.variant.id, id(call.outcome), relative(call.same), tuple(groups), named)
 
     # --- one call -------------------------------------------------------------------------------------------------
 
@@ -159,8 +174,8 @@ class Verdicts:
                 letter, back, _causes = verdicts[row]
                 if letter == "r" and back is not None:
                     self.witnessed.append((row, index, index - back))
-                elif letter == "c" and row not in call.variant.plan.flat.effects:
-                    last = _latest(call.last[number], row)
+                elif letter == "c" and not self._has_effect(call, row):
+                    last = _latest(self._history.last(call, number), row)
                     if last is not None:
                         self.apart.append((row, index, last[1]))
 
@@ -193,17 +208,20 @@ class Verdicts:
         if row not in outcome.ran:
             letter = outcome.fates.get(row, ("x", -1))[0]
             return letter, None, ()
-        if row in call.variant.plan.flat.effects:
+        if self._has_effect(call, row):
             cause = CauseRow(why.effect_kind(call, row), self._effect_source(call, row), 0, why.effect_text(call, row))
             return "c", None, (self.cause(cause),)
-        witness = _latest(call.same[number], row)
-        if witness is not None:
-            back = index - witness[1]
+        earlier = call.repeats
+        if earlier is None:
+            witness = _latest(call.same[number], row)
+            earlier = None if witness is None else witness[1]
+        if earlier is not None:
+            back = index - earlier
             kept = CauseRow(
                 "not_kept", "", back, _("ran on the same values in call {call}; values live for one call only")
             )
             return "r", back, (self.cause(kept),)
-        last = _latest(call.last[number], row)
+        last = _latest(self._history.last(call, number), row)
         if last is None:
             return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier completed call ran this op"))),)
         entry, earlier = last
@@ -214,6 +232,16 @@ class Verdicts:
         if call.call.shared and all(self.causes[cause].kind == "overlap" for cause in listed):
             return "x", None, listed
         return "c", None, listed
+
+    @staticmethod
+    def _has_effect(call: Judged, row: int) -> bool:
+        """Tell whether an op has an effect; a conditional has one only if the branch that was taken has."""
+        flat, outcome = call.variant.plan.flat, call.outcome
+        if row not in flat.effects:
+            return False
+        if row not in flat.branches or not outcome.complete:
+            return True
+        return any(member in outcome.ran and member in flat.effects for member in flat.members[row])
 
     @staticmethod
     def _effect_source(call: Judged, row: int) -> str:

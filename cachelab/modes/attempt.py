@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from cachelab.errors import NotApplicableError
+from cachelab.errors import CacheLabError, NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.model import ModeResult
 from cachelab.modes.equality import Judge, worst
@@ -94,7 +94,9 @@ class Attempt:
             with clock:
                 self.mode.issue(runner)
             self.mode.measure(runner)
-        except (tf.errors.OpError, RuntimeError) as error:
+        except CacheLabError:
+            raise
+        except (tf.errors.OpError, RuntimeError, ValueError, TypeError, LookupError) as error:
             missing = next((c.index for c in self.script.calls if c.index not in runner.results), 0)
             runner.results.setdefault(missing, Failure(type(error).__name__, gist(error)))
             return judge.results(runner.results, results), {}, clock.seconds, True

@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
-import selectors
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from cachelab.modes.traces import Ran
 
+POLL_SECONDS = 0.1
 SECONDS = 120.0
 """The child gives up, or is given up, after this time."""
 
@@ -62,8 +62,7 @@ class Child:
             try:
                 pickle.dump(job, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
                 process.stdin.flush()
-                self._wait(process, cancel)
-                answer = pickle.load(process.stdout)  # noqa: S301 - written by our own child
+                answer = self._answer(process, cancel)
             except (OSError, EOFError, pickle.PickleError) as error:
                 self.stop()
                 raise LogError(
@@ -93,16 +92,28 @@ class Child:
             atexit.register(self.stop)
         return self._process
 
-    def _wait(self, process: subprocess.Popen[bytes], cancel: Callable[[], bool] | None) -> None:
-        """Wait until the child answers; give it up where it takes too long or the user cancels."""
+    def _answer(self, process: subprocess.Popen[bytes], cancel: Callable[[], bool] | None) -> Any:
+        """Return what the child answers; give it up where it takes too long or the user cancels."""
+        found: list[Any] = []
+
+        def read() -> None:
+            try:
+                found.append(pickle.load(process.stdout))  # noqa: S301 - written by our own child
+            except (OSError, EOFError, ValueError, pickle.PickleError) as error:
+                found.append(error)
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
         waited = 0.0
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            while not selector.select(0.2):
-                waited += 0.2
-                if waited > SECONDS or (cancel is not None and cancel()):
-                    self.stop()
-                    raise LogError(_("The replay under TensorFlow's log was given up."))
+        while not found:
+            reader.join(POLL_SECONDS)
+            waited += POLL_SECONDS
+            if not found and (waited > SECONDS or (cancel is not None and cancel())):
+                self.stop()
+                raise LogError(_("The replay under TensorFlow's log was given up."))
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return found[0]
 
     def stop(self) -> None:
         """End the child process, if there is one."""
@@ -111,7 +122,6 @@ class Child:
             process.kill()
             process.wait()
             process.stdin.close()
-            process.stdout.close()
 
 
 _shared = Child()

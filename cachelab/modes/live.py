@@ -212,7 +212,8 @@ class Session(tf.compat.v1.Session):
         extra = [name for name, _at in way.keep if name not in known]
         feeds = {key: value for key, value in feed_dict.items() if key.deref().name in way.feeds}
         own = None
-        if way.keep and options is None and run_metadata is None and not self._remote:
+        known_worth = all(name in plan.saved for name, _at in way.keep)
+        if not known_worth and options is None and run_metadata is None and not self._remote:
             own = self._holder.tracer()
         if self._holder.overwrites:
             with self._lock:
@@ -255,10 +256,13 @@ class Session(tf.compat.v1.Session):
 
     def _saved(self, plan: LivePlan, name: str, seconds: dict[str, float] | None) -> float:
         """Return the op time of a tensor and its ancestors, measured; assumed to be worth it where unknown."""
+        if name in plan.saved:
+            return plan.saved[name]
         if seconds is None:
             return 10 * WORTH_SECONDS
         closure = plan.facts.closure((name,), (), plan.feeds)
-        return sum(seconds.get(op, 0.0) for op in closure)
+        plan.saved[name] = sum(seconds.get(op, 0.0) for op in closure)
+        return plan.saved[name]
 
     # -- keys ----------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,11 @@ class Digests:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, str]] = {}
 
-    def of(self, value: Any) -> str:
-        """Return the digest of an array or scalar."""
+    def of(self, value: Any) -> Any:
+        """Return what stands for the content of an array or scalar: a digest, or the content itself if small."""
         array = np.asarray(value)
         if array.nbytes <= SMALL and not array.dtype.hasobject:
-            return f"{array.dtype.str}{array.shape}{array.tobytes()!r}"
+            return array.dtype.str, array.shape, array.tobytes()
         if array.flags.writeable or not immutable(array):
             return digest(array)
         known = self._known.get(id(array))

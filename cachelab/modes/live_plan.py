@@ -81,6 +81,7 @@ class LivePlan:
         self.classes: list[Class] = []
         self.class_of: dict[str, int] = {}
         self.unworthy: set[str] = set()
+        self.saved: dict[str, float] = {}
         self.alive: tuple[Any, ...] = ()
         self._ways: dict[Any, Way] = {}
         self._classify(plan, number, by_cells=by_cells)

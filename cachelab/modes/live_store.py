@@ -60,7 +60,7 @@ class Store:
         self.saved = 0.0
         self._clock = 0.0
         self._count = 0
-        self._keys: dict[str, list[Any]] = {}
+        self._keys: dict[str, dict[Any, None]] = {}
 
     def get(self, key: Any, tensor: str) -> Any:
         """Return what is kept of a tensor under a key, counting the hit."""
@@ -74,17 +74,17 @@ class Store:
         """Keep a value; return whether it fits the budget."""
         if self.budget is not None and size > self.budget:
             return False
-        keys = self._keys.setdefault(tensor, [])
+        keys = self._keys.setdefault(tensor, {})
         if key in keys:
             self._drop(key, tensor)
         while self.slots is not None and len(keys) >= self.slots:
-            self._drop(keys[0], tensor)
+            self._drop(next(iter(keys)), tensor)
         while self.budget is not None and self.held + size > self.budget:
             self._evict()
         self._count += 1
         rank = self._clock + saved / max(size, 1)
         self.entries.setdefault(key, {})[tensor] = Entry(value, size, saved, rank, self._count)
-        keys.append(key)
+        keys[key] = None
         self.held += size
         return True
 
@@ -101,7 +101,7 @@ class Store:
         entry = self.entries[key].pop(tensor)
         if not self.entries[key]:
             del self.entries[key]
-        self._keys[tensor].remove(key)
+        del self._keys[tensor][key]
         self.held -= entry.size
 
     def forget(self, tensor: str) -> None:

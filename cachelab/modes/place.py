@@ -11,8 +11,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
-from cachelab.errors import NotApplicableError
-from cachelab.i18n import translate as _
 from cachelab.material import UNINITIALIZED
 from cachelab.modes.graphs import Facts
 from cachelab.modes.traces import Reader
@@ -21,7 +19,7 @@ from cachelab.tf.effects import RANDOM
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from cachelab.material import GraphMaterial, Material, SessionMaterial, VariableMaterial
+    from cachelab.material import GraphMaterial, Material, VariableMaterial
 
 tf1 = tf.compat.v1
 TIMEOUT_MS = 60_000
@@ -251,26 +249,16 @@ class Sessions:
             graph = self.place.graph_of(session_id)
             targets, feed = [], {}
             for variable in recorded.initial.values():
-                if variable.digest == UNINITIALIZED or variable.digest is None:
+                lost = variable.digest is None or self.place.material.values.get(variable.digest) is None
+                if variable.digest == UNINITIALIZED or lost:  # a lost value is written before it is read, or refused
                     if not (fresh or variable.is_ref):
                         targets.append(graph.destroyer(variable))
                     continue
                 value, op = graph.setter(variable)
-                feed[value] = self._value(recorded, variable)
+                feed[value] = self.place.material.values.get(variable.digest)
                 targets.append(op)
             if targets:
                 session.run(targets, feed)
-
-    def _value(self, recorded: SessionMaterial, variable: VariableMaterial) -> Any:
-        value = self.place.material.values.get(variable.digest)
-        if value is None:
-            raise NotApplicableError(
-                _("The value of `{variable}` in session {session} was not kept.").format(
-                    variable=variable.op, session=recorded.id
-                ),
-                _("Record with a larger memory budget."),
-            )
-        return value
 
     def variables(self) -> dict[tuple[int, str], Any]:
         """Return (session, variable) -> value now, ``None`` where it holds none, of all recorded variables."""

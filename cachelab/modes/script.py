@@ -221,15 +221,28 @@ class Script:
         return ""
 
     def _lost_variable(self) -> str:
-        for session in self.material.sessions.values():
-            for variable in session.initial.values():
-                if variable.digest == UNINITIALIZED:
+        """Return which variable is read though its first value was not kept, ``""`` if there is none."""
+        written: set[tuple[int, str]] = set()
+        for call in self.calls:
+            effects = self.effects(call)
+            initial = self.material.sessions[call.session].initial
+            for name in sorted(effects.reads):
+                digest = initial[name].digest if name in initial else None
+                if (call.session, name) in written or digest == UNINITIALIZED:
                     continue
-                if self.material.values.get(variable.digest) is None:
-                    return _("The value of `{variable}` before the first call was not kept.").format(
-                        variable=variable.op
-                    )
+                maybe_set_first = digest is None and name in effects.writes
+                if self.material.values.get(digest) is None and not maybe_set_first:
+                    return self._why_lost(call, name)
+            written.update((call.session, name) for name in effects.writes)
         return ""
+
+    def _why_lost(self, call: CallMaterial, name: str) -> str:
+        target = self.material.sessions[call.session].target
+        if target:
+            return _("`{variable}` lives on `{target}`; its value was not saved, as others may write it there.").format(
+                variable=name, target=target
+            )
+        return _("The value of `{variable}` before call {call} was not kept.").format(variable=name, call=call.index)
 
 
 def require(material: Material | None) -> Material:

@@ -68,4 +68,12 @@ class Dump:
 
 
 def _together(values: list[tuple[int, int, str]]) -> str:
-    return xxhash.xxh3_128(" ".join(value for _, _, value in sorted(values)).encode()).hexdigest()
+    """Return one digest for the values of all outputs and executions.
+
+    What is the same in every iteration of a loop counts once: how often it ran is no part of its value.
+    """
+    outputs: dict[int, list[str]] = {}
+    for slot, _, value in sorted(values):
+        outputs.setdefault(slot, []).append(value)
+    told = [f"{slot} {' '.join(found if len(set(found)) > 1 else found[:1])}" for slot, found in outputs.items()]
+    return xxhash.xxh3_128("|".join(told).encode()).hexdigest()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cachelab.explain.plan import Plan
+    from cachelab.tf.frames import Frames
     from cachelab.tf.trace import Node
     from cachelab.tf.twins import Twins
 
@@ -32,13 +33,23 @@ class Fates:
         Node name -> node of the optimised graph (or of what ran, if the whole graph is not known).
     rewritten
         Names of ops that a node of another name takes the place of.
+    inner
+        The ops that run in graphs of their own, of which ``graph`` holds only what ran.
     complete
         Whether ``graph`` is the whole optimised graph.
     """
 
     def __init__(
-        self, plan: Plan, twins: Twins, graph: Mapping[str, Node], rewritten: frozenset[str], *, complete: bool
+        self,
+        plan: Plan,
+        twins: Twins,
+        graph: Mapping[str, Node],
+        rewritten: frozenset[str],
+        inner: Frames,
+        *,
+        complete: bool,
     ) -> None:
+        self._inner = inner
         self._rewritten = rewritten
         self.plan = plan
         self._twins = twins
@@ -63,6 +74,13 @@ class Fates:
                 found.setdefault(ref[0], []).append(row)
         return found
 
+    @cached_property
+    def _hub_of(self) -> dict[int, int]:
+        """Row of a branch -> hub of its conditional."""
+        branches = self.plan.flat.branches
+        hubs = [hub for hub in self.plan.closure.order if hub in branches]
+        return {row: hub for hub in hubs for body in branches[hub] for row in body}
+
     # --- is a node of that name the user's op? ---------------------------------------------------------------------
 
     def is_op(self, row: int, node: Node) -> bool:
@@ -75,7 +93,11 @@ class Fates:
         own = flat.type[row]
         if node.type == "Const" and own != "Const":
             return False
-        given = [name for name in map(_producer, node.inputs) if self._type(name) != "Const"]
+        prefix = self._inner.prefix.get(row, "")
+        built = [flat.name[ref[0]] for ref in flat.inputs[row] if ref[0] >= 0]
+        if node.type == own and built == [prefix + _producer(name) for name in node.inputs]:
+            return True
+        given = [prefix + name for name in map(_producer, node.inputs) if self._type(prefix + name) != "Const"]
         changing = [ref for ref in self.plan.closure.data[row] if ref[0] not in self._constant]
         fed = self.plan.closure.fed.get(row, ())
         if not changing and not fed:
@@ -132,7 +154,7 @@ class Fates:
         for row in absent:
             letter, into = self._absent(row, ran, missing, by_number, executed)
             fates[row] = (letter, into)
-            if letter in "mufk" and not self._complete:
+            if letter in "mufkp" and not (self._complete and row not in self._inner.prefix):
                 evidence[row] = "d"
             if letter == "x":
                 evidence[row] = "a"
@@ -189,10 +211,17 @@ class Fates:
     def _untaken(self, row: int, ran: set[int], node: Node | None, executed: set[str]) -> bool:
         """Tell whether an absent op lies in a branch that was not taken (and was not merely optimised away)."""
         plan, flat = self.plan, self.plan.flat
-        for bodies in flat.branches.values():
-            for body in bodies:
-                if row in body:
-                    return not body & ran and any(other & ran for other in bodies if other is not body)
+        hub = self._hub_of.get(row)
+        if hub is not None:
+            bodies = flat.branches[hub]
+            own = next(body for body in bodies if row in body)
+            if own & ran:
+                return False
+            return (
+                any(other & ran for other in bodies if other is not own)
+                or self._passed_on(hub, row, executed)
+                or (hub not in ran and self._untaken(hub, ran, self._graph.get(flat.name[hub]), executed))
+            )
         frames = flat.frame.get(row, ())
         if frames and frames[-1] in flat.members and flat.name[row].startswith(f"{flat.name[frames[-1]]}/body/"):
             body = [m for m in flat.members[frames[-1]] if flat.name[m].startswith(f"{flat.name[frames[-1]]}/body/")]
@@ -202,6 +231,17 @@ class Fates:
         if node is not None:
             return flat.name[row] not in executed
         return not any(other in ran and flat.type[other] not in MERGES for other in self._consumers.get(row, ()))
+
+    def _passed_on(self, hub: int, row: int, executed: set[str]) -> bool:
+        """Tell whether another branch than that of ``row`` was taken: one without ops only passes its inputs on.
+
+        The runtime does so in nodes of its own, such as ``Func/cond/else/_1/input/_16``.
+        """
+        name = f"{self.plan.flat.name[hub]}/"
+        own = self.plan.flat.name[row][len(name) :].partition("/")[0]
+        taken = {known.rsplit("/", 2)[0] for known in executed if known.startswith(f"Func/{name}")}
+        labels = {known[len("Func/") + len(name) :] for known in taken}
+        return any(label and "/" not in label and label != own for label in labels)
 
     def _absorbed(self, row: int, ran: set[int], missing: set[int]) -> int | None:
         """Return the executed kernel that an absent op became part of, following its absent consumers."""

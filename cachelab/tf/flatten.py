@@ -38,7 +38,7 @@ class Flattener:
     def __init__(self, number: int, graph: Any) -> None:
         self.graph = graph
         self.flat = FlatGraph(number)
-        self.resources = Resources(self.flat)
+        self.resources = Resources(self.flat, self._function)
         self.count = 0
         self.version = -1
         self.of_functions: set[int] = set()

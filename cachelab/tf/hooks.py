@@ -67,6 +67,11 @@ def unobserved() -> Iterator[None]:
         _local.quiet = before
 
 
+def give_back(buffer: Any, content: bytes) -> None:
+    """Have TensorFlow's Python code read ``content`` from ``buffer``, once, in this thread."""
+    _local.given = (buffer, content)
+
+
 def add(observer: Observer) -> None:
     """Start to observe; the first observer installs the hooks."""
     with _lock:
@@ -119,7 +124,7 @@ def _notify(method: str, *arguments: Any) -> None:
             getattr(observer, method)(*arguments)
 
 
-def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
+def _install() -> None:  # noqa: C901, PLR0915  one small wrapper a hook, kept together
     """Replace the methods; the order of arguments is TensorFlow's own."""
     module = sys.modules[SESSION_MODULE]
     base = module.BaseSession
@@ -192,6 +197,16 @@ def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
 
         return close
 
+    def buffer(original: Any) -> Any:
+        def get_buffer(pointer: Any) -> Any:
+            given = getattr(_local, "given", None)
+            if given is None or given[0] is not pointer:
+                return original(pointer)
+            _local.given = None
+            return given[1]
+
+        return get_buffer
+
     wrap(base, "_call_tf_sessionrun", run)
     wrap(base, "_call_tf_sessionprun", partial)
     wrap(base, "_do_call", calling)
@@ -200,6 +215,7 @@ def _install() -> None:  # noqa: C901  one small wrapper a hook, kept together
     wrap(base._Callable, "__call__", called)
     wrap(base._Callable, "__init__", made)
     wrap(runtime, "TF_SessionPRunSetup_wrapper", lower_setup)
+    wrap(runtime, "TF_GetBuffer", buffer)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -8,6 +8,7 @@ from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
 from cachelab.explain.flat import OUTSIDE, Cell, FlatGraph, Ref
+from cachelab.tf.datasets import functions_write, is_dataset
 from cachelab.tf.effects import (
     LOCAL_CREATORS,
     PASS_ON,
@@ -20,7 +21,7 @@ from cachelab.tf.effects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 """``shared_name`` that TensorFlow gives to handles which share with nobody."""
@@ -29,10 +30,19 @@ UNKNOWN = "unknown resource"
 
 
 class Resources:
-    """Fills ``reads``, ``writes``, ``draws``, ``effects`` and ``aliases`` of a flat graph."""
+    """Fills ``reads``, ``writes``, ``draws``, ``effects`` and ``aliases`` of a flat graph.
 
-    def __init__(self, flat: FlatGraph) -> None:
+    Parameters
+    ----------
+    flat
+        The graph.
+    function
+        Name -> FunctionDef, ``None`` if it is not known.
+    """
+
+    def __init__(self, flat: FlatGraph, function: Callable[[str], Any]) -> None:
         self.flat = flat
+        self._function = function
         self._cell: dict[str, int] = {}
         self._maker: dict[int, int] = {}
 
@@ -128,16 +138,7 @@ class Resources:
             return
         kind = effects_of(node.op)
         draws, effect = kind.draws, kind.effect
-        reads: set[int] = set()
-        writes: set[int] = set()
-        if row not in self._maker and node.op not in PASS_ON:
-            for argument, ref in zip(arguments(node), flat.inputs[row], strict=False):
-                if not (argument.resource or argument.ref):
-                    continue
-                cells = self.cells(ref)
-                reads |= cells
-                if not kind.reads_only and self._may_write(node.op):
-                    writes |= cells
+        reads, writes = self._uses(row, node, reads_only=kind.reads_only)
         if self._has_opaque_function(node):
             draws, effect = "opaque", True
         for table, cells in ((flat.reads, reads), (flat.writes, writes)):
@@ -158,6 +159,24 @@ class Resources:
             flat.aliases[row] = tuple(sorted(writes))
         if node.op == "Assign" and "validate_shape" in node.attr and not node.attr["validate_shape"].b:
             flat.replaces.add(row)
+
+    def _uses(self, row: int, node: Any, *, reads_only: bool) -> tuple[set[int], set[int]]:
+        """Return the cells that an op reads and those that it may write when it runs."""
+        reads: set[int] = set()
+        writes: set[int] = set()
+        if row in self._maker or node.op in PASS_ON:
+            return reads, writes
+        for argument, ref in zip(arguments(node), self.flat.inputs[row], strict=False):
+            if argument.resource or argument.ref:
+                cells = self.cells(ref)
+                reads |= cells
+                if not reads_only and self._may_write(node.op):
+                    writes |= cells
+        if is_dataset(node.op) and reads:  # running the op itself writes nothing
+            if functions_write(node, self._function):
+                self.flat.restless |= reads
+            writes = set()
+        return reads, writes
 
     @staticmethod
     def _may_write(op_type: str) -> bool:

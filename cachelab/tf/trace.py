@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.log import Measured, Outcome
 from cachelab.tf.fates import Fates
+from cachelab.tf.frames import CALLS, Frames, frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +28,11 @@ REWRITTEN = re.compile(
 """Names that the optimiser gives to a node which takes the place of an op: its name is in them."""
 
 LOWERED = re.compile(r"/(then|else|cond|body|branch\d+)/_\d+(?=/)")
-CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 WHILES = frozenset({"While", "StatelessWhile"})
+
+
+Names = tuple[frozenset[str], frozenset[str]]
+"""Names of calls that executed, and of those that were inlined."""
 
 
 class Node(NamedTuple):
@@ -64,17 +68,12 @@ class TraceReader:
         self._twins = twins
         self._graph: dict[str, Node] = {}
         self.has_graph = self.asked = False
-        self._rows: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._rows: dict[tuple[Names, tuple[str, str]], tuple[int, ...]] = {}
+        self._frames: dict[Names, Frames] = {}
         self._outcomes: dict[frozenset[tuple[str, str]], Outcome] = {}
         self._derived: Outcome | None = None
         flat = plan.flat
         self._hubs = {flat.name[row] for row in plan.closure.order if row in flat.outputs}
-        self._bare: dict[str, list[int]] = {}
-        for row in plan.closure.order:
-            if row in flat.members and flat.type[row] in CALLS:
-                prefix = len(flat.name[row]) + 1
-                for member in flat.members[row]:
-                    self._bare.setdefault(flat.name[member][prefix:], []).append(member)
 
     def graph(self, partitions: Iterable[Any]) -> None:
         """Take in the optimised graph (``RunMetadata.partition_graphs``)."""
@@ -111,19 +110,36 @@ class TraceReader:
         executed = frozenset(runs)
         outcome = self._outcomes.get(executed)
         if outcome is None:
+            called, inner = self._called(runs), self._inner(runs)
             graph = {original(name): node for name, node in self._graph.items()}
+            names = {original(name) for name, _ in executed}
             for name, label in executed:
                 if original(name) not in graph or not self.has_graph:
                     graph[original(name)] = parse(label)
+                for row in inner.names.get(original(name), ()):
+                    graph.setdefault(self.plan.flat.name[row], parse(label))
+                    names.add(self.plan.flat.name[row])
             rewritten = frozenset(original(name) for name in self._graph if REWRITTEN.match(name))
             self.plan.bypass(self._unreached(executed))
-            fates = Fates(self.plan, self._twins, graph, rewritten, complete=self.has_graph)
+            fates = Fates(self.plan, self._twins, graph, rewritten, inner, complete=self.has_graph)
             for key in executed:
-                if key not in self._rows:
-                    self._rows[key] = self._match(key, fates)
-            ran = {row for key in executed for row in self._rows[key]}
-            outcome = self._outcomes[executed] = fates.outcome(ran, {original(name) for name, _ in executed})
+                if (called, key) not in self._rows:
+                    self._rows[called, key] = self._match(key, fates, inner)
+            ran = {row for key in executed for row in self._rows[called, key]}
+            outcome = self._outcomes[executed] = fates.outcome(ran, names)
         return outcome
+
+    @staticmethod
+    def _called(runs: Iterable[tuple[str, str]]) -> Names:
+        """Return the names of the call ops that executed as such, and of those that were inlined."""
+        called = frozenset(original(name) for name, label in runs if parse(label).type in CALLS)
+        return called, frozenset(name for name, label in runs if name in called and parse(label).type == "NoOp")
+
+    def _inner(self, runs: Iterable[tuple[str, str]]) -> Frames:
+        called = self._called(runs)
+        if called not in self._frames:
+            self._frames[called] = frames(self.plan, *called)
+        return self._frames[called]
 
     def _unreached(self, executed: Iterable[tuple[str, str]]) -> list[Ref]:
         """Return fed tensors that a node took as input though nothing that the call needs does."""
@@ -139,25 +155,18 @@ class TraceReader:
             ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
         ]
 
-    def _match(self, key: tuple[str, str], fates: Fates) -> tuple[int, ...]:
+    def _match(self, key: tuple[str, str], fates: Fates, inner: Frames) -> tuple[int, ...]:
         """Return the rows that a node's execution counts for; empty for nodes of the runtime's own."""
         name, label = key
-        if name.startswith("_"):
-            return ()
-        flat = self.plan.flat
         node = parse(label)
+        if name.startswith("_") or node.type in {"_Arg", "_Retval"}:
+            return ()
         shown = original(name)
-        row = flat.index.get(shown)
-        if row is not None and row in self.plan.closure.data:
-            verdict = fates.is_op(row, node)
-            if verdict:
-                return (row,)
-        bare = [
-            row for row in self._bare.get(name, ()) if row in self.plan.closure.data and flat.type[row] == node.type
-        ]
-        if bare:
-            return tuple(bare)
-        return self._hub_of(shown)
+        row = self.plan.flat.index.get(shown)
+        if row is not None and row in self.plan.closure.data and row not in inner.prefix and fates.is_op(row, node):
+            return (row,)
+        found = tuple(row for row in inner.names.get(shown, ()) if fates.is_op(row, node))
+        return found or self._hub_of(shown)
 
     def _hub_of(self, name: str) -> tuple[int, ...]:
         """Return the call op that a node made by lowering it belongs to, such as ``cond/switch_pred/_2``."""
@@ -178,8 +187,9 @@ class TraceReader:
         start: dict[int, float] = {}
         shape: dict[int, str] = {}
         device: dict[int, str] = {}
+        called, inner = self._called(runs), self._inner(runs)
         for key, found in runs.items():
-            rows = self._rows.get(key, ())
+            rows = self._rows.get((called, key), ())
             for row in rows:
                 if row not in outcome.ran:
                     continue
@@ -187,7 +197,7 @@ class TraceReader:
                 seconds[row] = seconds.get(row, 0.0) + sum(run.seconds for run in found) * share
                 start[row] = min(start.get(row, found[0].start), *(run.start for run in found))
                 device[row] = found[0].device
-                if "_Leaf_" not in key[0] and (original(key[0]) == flat.name[row] or key[0] in self._bare):
+                if "_Leaf_" not in key[0] and inner.prefix.get(row, "") + original(key[0]) == flat.name[row]:
                     sizes[row] = sizes.get(row, 0) + max(1, round(sum(run.bytes for run in found) * share))
                     count[row] = count.get(row, 0) + max(1, round(len(found) * share))
                     shape[row] = found[-1].shapes

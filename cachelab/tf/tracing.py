@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import pywrap_tf_session as runtime
 
+from cachelab.tf import hooks
+
 if TYPE_CHECKING:
     from cachelab.tf.dumps import Dump
 
@@ -33,6 +35,9 @@ def wanted(mode: str, number: int, *, conditional: bool) -> bool:
 class Tracing:
     """Arguments for one traced call, and the metadata that came of it.
 
+    Users who pass a ``RunMetadata`` of their own, as ``MonitoredSession`` always does, find in it what they asked
+    for and nothing else.
+
     Parameters
     ----------
     options, metadata
@@ -47,32 +52,56 @@ class Tracing:
 
     def __init__(self, options: Any, metadata: Any, *, trace: bool, graph: bool, dump: Dump | None = None) -> None:
         self.dump: Dump | None = None
-        self._own: list[Any] = []
         self.options, self.metadata = options, metadata
+        self._own: list[Any] = []
+        self._theirs: config_pb2.RunOptions | None = None
         asked = config_pb2.RunOptions()
         if options is not None:
             asked.ParseFromString(runtime.TF_GetBuffer(options))
-        self.traced = metadata is not None and asked.trace_level >= config_pb2.RunOptions.SOFTWARE_TRACE
-        if metadata is not None or not trace:
-            return  # the user's metadata get exactly what the user asked for
+        self.traced = trace or (metadata is not None and asked.trace_level >= config_pb2.RunOptions.SOFTWARE_TRACE)
+        if not self.traced:
+            return
+        if metadata is not None:
+            self._theirs = config_pb2.RunOptions()
+            self._theirs.CopyFrom(asked)
         # FULL_TRACE lists the same nodes, but opens a profiling session, of which a process can have one: a second
         # traced run at the same time, or under tf.profiler, would fail after its effects have happened.
-        asked.trace_level = config_pb2.RunOptions.SOFTWARE_TRACE
-        asked.output_partition_graphs = graph
+        asked.trace_level = max(asked.trace_level, config_pb2.RunOptions.SOFTWARE_TRACE)
+        asked.output_partition_graphs |= graph
         if dump is not None:
             dump.ask(asked)
             self.dump = dump
         self.options = runtime.TF_NewBufferFromString(asked.SerializeToString())
-        self.metadata = runtime.TF_NewBuffer()
-        self._own = [self.options, self.metadata]
-        self.traced = True
+        self._own.append(self.options)
+        if metadata is None:
+            self.metadata = runtime.TF_NewBuffer()
+            self._own.append(self.metadata)
 
     def result(self) -> bytes:
-        """Return the serialized metadata."""
-        return bytes(runtime.TF_GetBuffer(self.metadata)) if self.traced else b""
+        """Return the serialized metadata; the user's own then hold only what was asked for."""
+        if not self.traced:
+            return b""
+        data = bytes(runtime.TF_GetBuffer(self.metadata))
+        if self._theirs is not None:
+            hooks.give_back(self.metadata, _reduced(data, self._theirs))
+        return data
 
     def close(self) -> None:
         """Free the buffers that are ours."""
         for pointer in self._own:
             runtime.TF_DeleteBuffer(pointer)
         self._own = []
+
+
+def _reduced(data: bytes, asked: config_pb2.RunOptions) -> bytes:
+    """Return metadata without what was not asked for."""
+    wanted_trace = asked.trace_level >= config_pb2.RunOptions.SOFTWARE_TRACE
+    if wanted_trace and asked.output_partition_graphs:
+        return data
+    metadata = config_pb2.RunMetadata()
+    metadata.ParseFromString(data)
+    if not wanted_trace:
+        metadata.ClearField("step_stats")
+    if not asked.output_partition_graphs:
+        metadata.ClearField("partition_graphs")
+    return metadata.SerializeToString()

@@ -6,6 +6,7 @@ import { INotebookTracker, type NotebookPanel } from "@jupyterlab/notebook";
 import { IRenderMimeRegistry } from "@jupyterlab/rendermime";
 import { ITranslator, nullTranslator } from "@jupyterlab/translation";
 
+import { Badges } from "./lab/badges.js";
 import { linkOf } from "./lab/links.js";
 import { rendererFactory } from "./lab/renderer.js";
 import { SidePanel } from "./lab/sidepanel.js";
@@ -40,6 +41,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
       app.shell.add(tab, "main", { mode: "split-bottom", ref: panel.id });
       app.shell.activateById(tab.id);
     };
+    const badge = (panel: NotebookPanel): void => void panel.context.ready.then(() => new Badges(panel, trans, open));
+    tracker.forEach(badge);
+    tracker.widgetAdded.connect((_, panel) => badge(panel));
     const side = new SidePanel(tracker, trans, open);
     app.shell.add(side, "right", { rank: 900 });
     restorer?.add(side, "cachelab-panel");

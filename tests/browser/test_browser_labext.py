@@ -65,7 +65,7 @@ def test_switch_sets_how_the_next_cells_execute(open_notebook, lab_with_extensio
     load(book)
     assert switch(book).input_value() == "off"
     switch(book).select_option("memo")
-    assert book.text(0) == "Recorded cells execute in mode memo."
+    assert book.text(0).splitlines()[0] == "Recorded cells execute in mode memo."
     assert switch(book).input_value() == "memo"
     switch(book).select_option("off")
     book.run(0)
@@ -152,4 +152,45 @@ def test_saved_record_is_an_explorer_in_an_untrusted_notebook(open_notebook, lab
     assert explorer.locator("img").count() == 0
     assert book.page.locator(".cachelab-Record b", has_text="saved").count() == 0
     book.page.screenshot(path=artifacts / "labext-untrusted.png")
-    book.page.evaluate("() => window.jupyterapp.commands.execute('notebook:trust')")
+
+
+def test_saved_record_shows_as_saved_in_a_trusted_notebook_and_opens_on_demand(open_notebook, lab_with_extension):
+    source = f"""\
+from IPython.display import display
+import face_samples
+from cachelab.store import to_json
+data = {{"{MIME_TYPE}": to_json(face_samples.record()), "text/html": "<b>as saved</b>", "text/plain": "t"}}
+display(data, raw=True)"""
+    book = open_notebook(lab_with_extension, "trusted.ipynb", source)
+    book.run(0)
+    record = book.page.locator(".cachelab-Record")
+    record.locator("b", has_text="as saved").wait_for()
+    assert record.locator(".cachelab-explorer").count() == 0
+    record.get_by_role("button", name="Explore this record").click()
+    record.locator(".cachelab-explorer .xp").wait_for()
+    record.get_by_role("button", name="Explore this record").click()
+    assert record.locator(".cachelab-explorer .xp").is_hidden()
+
+
+def test_recorded_cell_carries_a_badge_that_goes_stale_when_it_is_edited(open_notebook, lab_with_extension, artifacts):
+    book = open_notebook(lab_with_extension, "badge.ipynb", "1 + 1", RECORDING)
+    load(book)
+    book.run(0)
+    assert book.page.locator(".cachelab-Badge").count() == 0
+    book.run(1)
+    badge = book.page.locator(".jp-Cell >> nth=1").locator(".cachelab-Badge")
+    badge.get_by_text("80 % of the op time repeated earlier work").wait_for()
+    assert book.page.locator(".cachelab-Badge").count() == 1
+    insert = (
+        "() => { const p = window.jupyterapp.shell.currentWidget; p.content.activeCellIndex = 0;"
+        " return window.jupyterapp.commands.execute('notebook:insert-cell-above'); }"
+    )
+    book.page.evaluate(insert)
+    moved = book.page.locator(".jp-Cell >> nth=2").locator(".cachelab-Badge")
+    moved.wait_for()
+    edit = "() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.sharedModel.setSource('2')"
+    book.page.evaluate(edit)
+    moved.get_by_text("edited since: 80 %").wait_for()
+    book.page.screenshot(path=artifacts / "labext-badge.png")
+    moved.click()
+    book.page.locator(".cachelab-Tab .cachelab-explorer .xp").wait_for()

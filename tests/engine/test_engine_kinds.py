@@ -24,11 +24,11 @@ def graph():
         yield made
 
 
-def recorded(program, **options):
+def recorded(program, config=None, **options):
     """Return the record of ``program(session)`` on the current graph."""
     recorder = Recorder(**options).start()
     try:
-        with tf1.Session() as session:
+        with tf1.Session(config=config) as session:
             program(session)
     finally:
         recorder.stop()
@@ -158,3 +158,198 @@ def test_kinds_a_deprecation_warning_names_the_line_of_the_users(graph, monkeypa
     assert [finding.kind for finding in recorded(program).findings] == []
     assert len(told) == 2
     assert all("test_engine_kinds.py" in text for text in told)
+
+
+def test_kinds_users_with_metadata_of_their_own_are_traced_and_find_what_they_asked_for(graph):
+    x = tf1.placeholder(tf.float32, [])
+    y = tf.exp(x * 2.0, name="y")
+    found = []
+
+    def program(session):
+        for level, graphs in ((0, False), (3, False), (0, True), (3, True)):
+            metadata = tf1.RunMetadata()
+            options = tf1.RunOptions(trace_level=level, output_partition_graphs=graphs)
+            session.run(y, {x: 1.0}, options=options, run_metadata=metadata)
+            found.append((bool(metadata.step_stats.dev_stats), bool(metadata.partition_graphs)))
+
+    record = recorded(program)
+    assert found == [(False, False), (True, False), (False, True), (True, True)]
+    assert [op(record, call, "y").evidence for call in range(4)] == ["measured"] * 4
+
+
+def test_kinds_a_monitored_session_is_traced(graph):
+    step = tf1.train.get_or_create_global_step()
+    v = variable()
+    y = tf.multiply(v, 2.0, name="y")
+    train = tf.group(v.assign_add(1.0), step.assign_add(1))
+
+    recorder = Recorder().start()
+    with tf1.train.MonitoredSession(hooks=[tf1.train.StopAtStepHook(last_step=2)]) as session:
+        while not session.should_stop():
+            session.run(y)
+            session.run(y)
+            session.run(train)
+    recorder.stop()
+    record = recorder.record()
+    calls = [k for k in range(record.call_count) if "y:0" in record.entry(k).fetches]
+    assert [op(record, call, "y").status for call in calls] == ["computed", "recomputed", "computed", "recomputed"]
+    assert {op(record, call, "y").evidence for call in calls} == {"measured"}
+    (cause,) = op(record, calls[2], "y").causes
+    assert (cause.kind, cause.source, cause.may) == ("variable", "v", False)
+
+
+def off():
+    """Return a configuration without graph optimisation."""
+    config = tf1.ConfigProto()
+    config.graph_options.optimizer_options.opt_level = -1
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return config
+
+
+def test_kinds_ops_of_nested_functions_keep_apart(graph):
+    v, x = variable(), tf1.placeholder(tf.float32, [], "x")
+
+    @tf.function
+    def inner(t):
+        return tf.tanh(t) * v
+
+    @tf.function
+    def outer(t):
+        return inner(t) + inner(t * 2.0)
+
+    y = tf.identity(outer(x), name="y")
+
+    def program(session):
+        session.run(v.initializer)
+        session.run(y, {x: 1.0})
+        session.run(v.assign(3.0))
+        session.run(y, {x: 1.0})
+
+    record = recorded(program, config=off())
+    first = {found.name: (found.status, found.count) for found in record.executions(1) if not found.bookkeeping}
+    hub = "StatefulPartitionedCall"
+    inside = (f"{hub}/Tanh", f"{hub}_1/Tanh", f"{hub}/mul", f"{hub}_1/mul", "mul", "add")
+    body = [f"{hub}/{name}" for name in inside]
+    assert {name: first[name] for name in body} == dict.fromkeys(body, ("computed", 1))
+    assert op(record, 3, f"{hub}/{hub}/Tanh").status == op(record, 3, f"{hub}/{hub}_1/Tanh").status == "recomputed"
+    assert causes(record, 3, f"{hub}/{hub}/mul") == [("variable", "v", 2)]
+    assert op(record, 3, "y").status == "computed"
+
+
+def test_kinds_a_branch_is_untaken_though_the_other_only_passes_a_value_on(graph, control_flow):
+    x, flag = tf1.placeholder(tf.float32, [], "x"), tf1.placeholder(tf.bool, [])
+    out = tf.cond(flag, lambda: tf.exp(x), lambda: x)
+
+    def program(session):
+        session.run(out, {flag: False, x: 1.0})
+
+    (exp,) = [found for found in recorded(program).executions(0) if found.type == "Exp"]
+    assert (exp.status, exp.evidence) == ("untaken", "measured")
+
+
+def test_kinds_a_conditional_has_an_effect_only_where_the_taken_branch_has(graph):
+    v, flag = variable(), tf1.placeholder(tf.bool, [])
+    out = tf.cond(flag, lambda: tf.identity(v.assign_add(1.0)), lambda: tf.constant(2.0))
+
+    def program(session):
+        session.run(v.initializer)
+        for way in (False, False, True):
+            session.run(out, {flag: way})
+
+    record = recorded(program)
+    statuses = [[found.status for found in record.executions(k) if found.type == "If"] for k in (1, 2, 3)]
+    assert statuses == [["computed"], ["recomputed"], ["computed"]]
+    (hub,) = [found for found in record.executions(3) if found.type == "If"]
+    assert [cause.kind for cause in hub.causes] == ["effect"]
+
+
+def test_kinds_values_are_looked_at_beside_ref_variables_without_a_value(graph):
+    v = variable(resource=False)
+    y = tf.multiply(v, 2.0, name="y")
+
+    def program(session):
+        session.run(v.initializer)  # TensorFlow would abort the process if the empty variable were copied
+        session.run(y)
+        session.run(y)
+
+    record = recorded(program, values=True)
+    assert op(record, 2, "y").status == "recomputed"
+    assert "contradiction" not in kinds(record)
+
+
+def test_kinds_what_does_not_change_in_a_loop_is_equal_whatever_the_trip_count(graph, control_flow):
+    x, n = tf1.placeholder(tf.float32, [], "x"), tf1.placeholder(tf.int32, [])
+    out = tf.while_loop(lambda i, _: i < n, lambda i, total: (i + 1, total + tf.exp(x)), (0, 0.0))[1]
+
+    def program(session):
+        session.run(out, {x: 1.0, n: 3})
+        session.run(out, {x: 1.0, n: 2})
+
+    record = recorded(program, values=True, config=off())
+    assert "contradiction" not in kinds(record)
+    again = [found.status for found in record.executions(1) if found.type in {"Exp", "Enter"}]
+    assert "recomputed" in again  # version 1 orders the op after the loop's pivot, but its constants come in once
+
+
+def test_kinds_a_tensor_that_is_fed_now_or_was_then_is_named_as_such(graph):
+    x = tf1.placeholder(tf.float32, [], "x")
+    h = tf.exp(x, name="h")
+    y = tf.square(h, name="y")
+
+    def program(session):
+        session.run(y, {x: 1.0})
+        session.run(y, {h: 5.0})
+        session.run(y, {x: 2.0})
+
+    record = recorded(program)
+    (fed,) = op(record, 1, "y").causes
+    assert (fed.kind, fed.source, fed.text) == ("feed", "h:0", "`h:0` is fed, and did not lead to it in call 0")
+    (back,) = op(record, 2, "y").causes
+    assert (back.kind, back.source, back.text) == ("feed", "x:0", "`x:0` is fed, and did not lead to it in call 1")
+
+
+def iterated(function):
+    """Return the initialiser and the next element of an iterator over a mapped dataset."""
+    iterator = tf1.data.make_initializable_iterator(tf.data.Dataset.range(9).map(function))
+    return iterator.initializer, tf.identity(iterator.get_next())
+
+
+def test_kinds_a_variable_that_a_dataset_writes_is_never_known(graph):
+    v = variable()
+    y = tf.multiply(v, 2.0, name="y")
+
+    def program(session):
+        session.run(v.initializer)
+        session.run(y)
+        first, following = iterated(lambda _: v.assign_add(1.0))
+        session.run(first)
+        values = []
+        for _ in range(2):
+            values.append(session.run(y))
+            session.run(following)  # writes v, though it takes no variable, and may run ahead
+        assert values[0] < values[1]
+
+    record = recorded(program, values=True, config=off())
+    assert [op(record, call, "y").status for call in (1, 3, 5)] == ["computed"] * 3
+    (cause,) = op(record, 5, "y").causes
+    assert (cause.kind, cause.source, cause.may) == ("variable", "v", True)
+    assert "dataset" in cause.text
+    assert "contradiction" not in kinds(record)
+
+
+def test_kinds_a_variable_that_a_dataset_only_reads_is_left_alone(graph):
+    v = variable()
+    y = tf.multiply(v, 2.0, name="y")
+    first, following = iterated(lambda i: tf.cast(i, tf.float32) * v)
+
+    def program(session):
+        session.run(v.initializer)
+        session.run(y)
+        session.run(first)
+        session.run(following)
+        session.run(y)
+
+    record = recorded(program)
+    assert op(record, 4, "y").status == "recomputed"
+    mapped = [found for found in record.executions(2) if found.type.startswith("MapDataset")]
+    assert [(found.status, causes(record, 2, found.name)) for found in mapped] == [("computed", [("first", "", None)])]

@@ -97,7 +97,7 @@ def test_the_users_own_options_and_metadata_get_their_data(graph, start):
     assert any(node.node_name == "y" for device in wanted.step_stats.dev_stats for node in device.node_stats)
     assert not unwanted.step_stats.dev_stats
     assert done.status("y") == ["computed", "recomputed"]
-    assert [done.op(call, "y").evidence for call in (0, 1)] == ["measured", "derived"]
+    assert [done.op(call, "y").evidence for call in (0, 1)] == ["measured", "measured"]
 
 
 def test_callables_made_before_and_within_the_recording(graph, start):

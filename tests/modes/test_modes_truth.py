@@ -126,6 +126,31 @@ def test_iterator_that_began_before_the_recording_is_told():
     assert not other.applicable
 
 
+def test_variables_of_a_server_are_not_guessed():
+    """Others may write them: they were not saved, and the user's server is not asked."""
+    server = tf1.train.Server.create_local_server()
+    graph = tf.Graph()
+    with graph.as_default():
+        v = tf1.get_variable("v", initializer=2.0, use_resource=True)
+        x = tf1.placeholder(tf.float32, [], "x")
+        tf.multiply(v, x, name="out")
+        tf.multiply(x, x, name="pure")
+    recorder = Recorder(trace="full")
+    with tf1.Session(server.target, graph=graph) as session:
+        session.run(v.initializer)
+        recorder.start()
+        session.run("pure:0", {x: 3.0})
+        recorder.stop()
+        assert modes.replay(freeze(recorder), "run", repeats=1).equality == "reproduced"
+        recorder = Recorder(trace="full").start()
+        session.run("out:0", {x: 3.0})
+        recorder.stop()
+        replay = modes.replay(freeze(recorder), "run")
+        assert not replay.applicable
+        assert "`v` lives on `grpc://" in replay.reason
+        assert session.run("out:0", {x: 3.0}) == 6.0
+
+
 def test_draws_without_a_seed_excuse_run_and_modes_are_still_compared():
     graph = tf.Graph()
     with graph.as_default():

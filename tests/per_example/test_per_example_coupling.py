@@ -37,7 +37,7 @@ COUPLED = {
     "Sub": lambda x: tf.reduce_sum(rows(x @ W)[:, None] - rows(x @ W)[None], 1),
     "GatherV2": lambda x: rows(tf.gather(x @ W, tf.argmax(x, 1))),
     "L2Loss": lambda x: rows(x @ W) + tf.nn.l2_loss(x @ W),
-    "Einsum": lambda x: rows(tf.einsum("bi,bj->ij", x, x @ W) @ tf.zeros([4, 2], tf.float64)) * rows(x)[:3],
+    "Einsum": lambda x: rows(x @ tf.einsum("bi,bj->ij", x, x @ W)),
 }
 
 
@@ -123,3 +123,32 @@ def test_users_can_teach_an_op():
         return tf.raw_ops.NthElement(input=x @ W, n=1)
 
     assert not plan(loss, [W], X).unproven
+
+
+NUMBERED = {
+    "numbers of the examples as values": lambda x: rows(x @ W) * tf.cast(tf.range(tf.shape(x)[0]) + 1, tf.float64),
+    "integers that depend on the batch size": lambda x: rows(
+        x @ W * tf.cast(tf.cast(tf.round(x[:, :1]), tf.int32) + tf.shape(x)[0], tf.float64)
+    ),
+    "slices of other axes by the batch size": lambda x: rows((x @ W)[:, : tf.shape(x)[0] - 2]),
+    "look-ups by the numbers of the examples": lambda x: rows(
+        (x @ W) * tf.gather(tf.constant(np.arange(40.0).reshape(10, 4)), tf.range(tf.shape(x)[0]))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_a_batch_of_one_would_be_another_function(name):
+    loss = NUMBERED[name]
+    with tf.GradientTape() as tape:
+        value = loss(X)
+    expected = tape.jacobian(value, W)
+    answers = 0
+    for method in ("auto", "outer", "vectorized", "loop"):
+        try:
+            found = per_example_gradients(loss, [W], X, method=method)[0]
+        except NotApplicableError:
+            continue
+        answers += 1
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert answers >= 1

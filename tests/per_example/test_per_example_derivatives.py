@@ -116,3 +116,15 @@ def test_shapes_that_fit_no_form():
 
 def test_zeros_where_nothing_depends():
     assert not derivatives(lambda x: tf.stop_gradient(x * 2), tf.ones([3])).numpy().any()
+
+
+def test_a_single_example_and_python_branches_of_the_user():
+    def f(x):
+        if tf.reduce_max(tf.shape(x)) > 0:  # AutoGraph makes a branch of this, here and inside another function
+            return tf.nn.softmax_cross_entropy_with_logits(tf.constant([[1.0, 0.0]]), x)
+        return tf.zeros([1])
+
+    z = tf.constant([[0.5, 0.5]])
+    np.testing.assert_allclose(derivatives(f, z), [[-0.5, 0.5]], rtol=1e-6)
+    plain = lambda z: tf.nn.softmax_cross_entropy_with_logits(tf.constant([[1.0, 0.0]]), z)  # noqa: E731
+    np.testing.assert_allclose(derivatives(lambda z: derivatives(plain, z), z), [[0.25, 0.25]], rtol=1e-6)

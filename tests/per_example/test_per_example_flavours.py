@@ -304,3 +304,31 @@ def test_wrong_method_chunk_and_value():
         per_example_gradients(loss, [weights], x, chunk_size=0)
     with pytest.raises(OptionError, match="is a value"):
         per_example_gradients(loss(x), [weights])
+
+
+def test_a_graph_for_one_example(check):
+    weights = tf.Variable(normal(3, 2))
+
+    @tf.function(input_signature=[tf.TensorSpec([1, 3], tf.float64)], autograph=False)
+    def ask(x):
+        losses = tf.reduce_sum(tf.square(x @ weights - 0.5 * tf.reduce_mean(x, 0, keepdims=True) @ weights), 1)
+        return per_example_gradients(losses, [weights], [x])[0], per_example_squared_norms(losses, [weights], [x])
+
+    x = normal(1, 3)
+    gradient, norm = ask(x)
+    np.testing.assert_allclose(gradient[0], 0.5 * np.outer(x, x @ weights.numpy()), rtol=1e-9)
+    np.testing.assert_allclose(norm, [(gradient.numpy() ** 2).sum()], rtol=1e-9)
+
+
+def test_a_loop_with_a_shared_draw_is_copied_not_built_again():
+    weights = tf.Variable(normal(3))
+
+    def loss(x):
+        noise = tf.random.normal([3], dtype=tf.float64)
+        value = tf.while_loop(lambda i, _: i < 2, lambda i, a: (i + 1, tf.sin(a * weights + noise)), (0, x))[1]
+        return tf.reduce_sum(value, 1)
+
+    x = tf.constant(np.tile(normal(1, 3), [4, 1]))
+    assert plan(loss, [weights], x).method == "loop"
+    gradient = per_example_gradients(loss, [weights], x)[0].numpy()
+    np.testing.assert_allclose(gradient, np.tile(gradient[:1], [4, 1]))  # equal examples saw the same noise

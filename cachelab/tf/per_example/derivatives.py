@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@tf.autograph.experimental.do_not_convert
 def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     """Return the derivative of each ``y[i] = f(x[i])`` by its own ``x[i]``, in the shape of ``x``.
 
@@ -66,7 +67,7 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     if tf.executing_eagerly():
         return _eager(y, x, grad_ys)
     inner = tf.identity(x)
-    return _in_graph(tf.convert_to_tensor(y(inner)), inner, grad_ys)
+    return _in_graph(tf.convert_to_tensor(converted(y)(inner)), inner, grad_ys)
 
 
 _traces = Traces()
@@ -124,7 +125,9 @@ def _gradient(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tenso
 
 def _prove_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> None:
     """Raise unless entry i along ``axis`` of y depends on entry i along ``axis`` of x only."""
-    flow = Flow({x.ref(): Layout(axis)}, x.shape[axis] if x.shape[axis] != 1 else None)
+    if x.shape[axis] == 1 == y.shape[axis]:
+        return  # one entry has none to mix with
+    flow = Flow({x.ref(): Layout(axis)}, x.shape[axis])
     flow.run([y])
     if flow.unproven:
         raise not_proven(flow, _("Register one with `cachelab.tf.per_example.layout_rule`, or take the Jacobian."))

@@ -70,6 +70,13 @@ class Unproven:
 State = Kind | Layout | Unproven
 Rule = "Callable[[Flow, tf.Operation], list[State]]"
 _RULES: dict[str, Any] = {}
+_SHAPE_ARGUMENTS: Final = frozenset(
+    {"Reshape", "Tile", "BroadcastTo", "Fill", "Range", "Slice", "ExpandDims", "Transpose", "Sum", "Mean", "Max", "Min"}
+    | {"TensorListFromTensor", "TensorListStack", "TensorListReserve", "TensorListSetItem", "TensorListGetItem"}
+    | {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall"}
+    | {"StatefulPartitionedCall", "Pack", "ConcatV2", "Shape", "Prod", "All", "Any"}
+)
+"""Ops that take shapes and places: there the size of a copy's own batch is right; elsewhere it is a number."""
 
 
 def layout_rule(*op_types: str) -> Callable[[Any], Any]:
@@ -159,17 +166,36 @@ class Flow:
         rule = _RULES.get(op.type)
         if not any(isinstance(state, Layout) for state in states):
             return rule(self, op) if getattr(rule, "creates", False) else [SIZE] * len(op.outputs)
-        found = None if rule is None else rule(self, op)
+        found = None if rule is None else self._asked(rule, op)
         if found is None:
             self.unproven[op.name] = op.type
             return [Unproven(op.name, op.type)] * len(op.outputs)
         return found
 
+    def _asked(self, rule: Any, op: tf.Operation) -> list[State] | None:
+        """Return what a rule says; a rule that trips over a size that it can't know proves nothing."""
+        try:
+            return rule(self, op)
+        except CoupledError:
+            raise
+        except (TypeError, ValueError, IndexError, AttributeError):
+            return None
+
     def _pin(self, op: tf.Operation) -> None:
-        """Remember numbers that depend on the batch size: a batch of one would change them."""
+        """Remember numbers that depend on the batch size, or that number the examples: copies would change them."""
         for tensor in op.inputs:
-            if self.state(tensor) is SIZE and tensor.dtype.is_floating:
+            state = self.state(tensor)
+            if state is SIZE and (tensor.dtype.is_floating or op.type not in _SHAPE_ARGUMENTS):
                 self.pins[tensor.ref()] = None
+            if isinstance(state, Layout) and state.iota and not self._stays_iota(op):
+                self.draws[tensor.ref()] = state.moved(state.axis)
+
+    def _stays_iota(self, op: tf.Operation) -> bool:
+        """Return whether ``op`` keeps the numbers of the examples as such, or takes rows of the batch by them."""
+        if op.type == "GatherNd":
+            return self.layout(op.inputs[0]) is not None
+        kept = self.layout(op.outputs[0])
+        return kept is not None and kept.iota
 
     def state(self, tensor: tf.Tensor) -> State:
         """Return the state of a tensor; what the walk did not reach is fixed."""

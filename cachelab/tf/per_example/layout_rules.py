@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cachelab.i18n import translate as _
-from cachelab.tf.per_example import layout_rules_control, layout_rules_shape  # noqa: F401  fill the registry
+from cachelab.tf.per_example import (  # noqa: F401  fill the registry
+    layout_rules_control,
+    layout_rules_lookup,
+    layout_rules_shape,
+)
 from cachelab.tf.per_example.equations import equation_of
 from cachelab.tf.per_example.extents import mentions_examples
 from cachelab.tf.per_example.flow import Layout, layout_rule
@@ -20,7 +24,7 @@ ELEMENTWISE: Final = frozenset(
     {
         "Abs", "Acos", "Acosh", "Add", "AddN", "AddV2", "Angle", "ApproximateEqual", "Asin", "Asinh", "Atan", "Atan2",
         "Atanh", "BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "BesselJ0", "BesselJ1", "BesselK0", "BesselK0e",
-        "BesselK1", "BesselK1e", "BesselY0", "BesselY1", "Betainc", "Bitcast", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+        "BesselK1", "BesselK1e", "BesselY0", "BesselY1", "Betainc", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
         "Cast", "Ceil", "CheckNumerics", "CheckNumericsV2", "ClipByValue", "Complex", "ComplexAbs", "Conj", "Cos",
         "Cosh", "Digamma", "Div", "DivNoNan", "Elu", "EluGrad", "EnsureShape", "Equal", "Erf", "Erfc", "Erfinv", "Exp",
         "Expint", "Expm1", "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "Floor", "FloorDiv", "FloorMod",
@@ -165,7 +169,11 @@ def _bias_grad(flow: Flow, op: tf.Operation) -> list[State]:
 
 @layout_rule("BiasAdd")
 def _bias(flow: Flow, op: tf.Operation) -> list[State] | None:
-    return None if flow.layout(op.inputs[1]) is not None else [flow.state(op.inputs[0])]
+    layout, rank = flow.layout(op.inputs[0]), op.inputs[0].shape.rank
+    channels = 1 if op.get_attr("data_format") == b"NCHW" else (rank or 0) - 1
+    if layout is None or rank is None or layout.axis == channels or flow.layout(op.inputs[1]) is not None:
+        return None
+    return [layout]
 
 
 @layout_rule("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx")

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.extents import divide, mentions_examples, product
 from cachelab.tf.per_example.flow import FIXED, SIZE, Layout, M, layout_rule
-from cachelab.tf.per_example.layout_tools import creates
+from cachelab.tf.per_example.layout_tools import creates, integer
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from cachelab.tf.per_example.flow import Flow, State
-
-
-def _integer(flow: Flow, tensor: tf.Tensor) -> int | None:
-    value = flow.value(tensor)
-    return int(value.item()) if value is not None and value.size == 1 else None
 
 
 @layout_rule("Reshape")
@@ -46,7 +41,7 @@ def _reshape(flow: Flow, op: tf.Operation) -> list[State] | None:
 
 @layout_rule("ExpandDims")
 def _expand(flow: Flow, op: tf.Operation) -> list[State] | None:
-    layout, axis, rank = flow.layout(op.inputs[0]), _integer(flow, op.inputs[1]), op.inputs[0].shape.rank
+    layout, axis, rank = flow.layout(op.inputs[0]), integer(flow, op.inputs[1]), op.inputs[0].shape.rank
     if layout is None or axis is None or rank is None:
         return None
     axis = axis % (rank + 1)
@@ -99,7 +94,10 @@ def _broadcast_to(flow: Flow, op: tf.Operation) -> list[State] | None:
     if rank is None or new is None:
         return None
     if layout is not None:
-        return [Layout(layout.axis + len(new) - rank, layout.before, layout.after)]
+        place = layout.axis + len(new) - rank
+        if any(mentions_examples(size) for axis, size in enumerate(new) if axis != place):
+            return None
+        return [Layout(place, layout.before, layout.after)]
     axes = [axis for axis, size in enumerate(new) if mentions_examples(size)]
     if len(axes) != 1:
         return [FIXED] if not axes else None
@@ -155,7 +153,7 @@ def _unpack(flow: Flow, op: tf.Operation) -> list[State] | None:
 @layout_rule("ConcatV2")
 def _concat(flow: Flow, op: tf.Operation) -> list[State] | None:
     *parts, where = op.inputs
-    axis, rank, layouts = _integer(flow, where), op.outputs[0].shape.rank, flow.layouts(parts)
+    axis, rank, layouts = integer(flow, where), op.outputs[0].shape.rank, flow.layouts(parts)
     found = [layout for layout in layouts if layout is not None]
     if axis is None or rank is None or len({layout.axis for layout in found}) > 1:
         return None
@@ -177,7 +175,7 @@ def _concat(flow: Flow, op: tf.Operation) -> list[State] | None:
 @layout_rule("Split", "SplitV")
 def _split(flow: Flow, op: tf.Operation) -> list[State] | None:
     tensor, where = (op.inputs[1], op.inputs[0]) if op.type == "Split" else (op.inputs[0], op.inputs[2])
-    layout, axis, rank = flow.layout(tensor), _integer(flow, where), tensor.shape.rank
+    layout, axis, rank = flow.layout(tensor), integer(flow, where), tensor.shape.rank
     if layout is None or axis is None or rank is None:
         return None
     if axis % rank != layout.axis:
@@ -253,6 +251,8 @@ def _slice(flow: Flow, op: tf.Operation) -> list[State] | None:
     layout, begin, size = flow.layout(op.inputs[0]), flow.value(op.inputs[1]), flow.value(op.inputs[2])
     if layout is None or begin is None or size is None:
         return None
+    if any(mentions_examples(size[i]) or mentions_examples(begin[i]) for i in range(len(size)) if i != layout.axis):
+        return None
     first, count = begin[layout.axis], size[layout.axis]
     if not (flow.same(first, 0) and (count == -1 or flow.same(count, layout.size))):
         raise flow.couples(op, _("it takes some of the examples"))
@@ -267,54 +267,6 @@ def _pad(flow: Flow, op: tf.Operation) -> list[State] | None:
     if any(int(pad) for pad in pads[layout.axis]):
         raise flow.couples(op, _("it changes the number of examples"))
     return [layout]
-
-
-@layout_rule("GatherV2", "ResourceGather", "Gather")
-def _gather(flow: Flow, op: tf.Operation) -> list[State] | None:
-    parameters, indices = op.inputs[0], op.inputs[1]
-    axis = _integer(flow, op.inputs[2]) if op.type == "GatherV2" else 0
-    batch_dims = op.get_attr("batch_dims") if op.type != "Gather" else 0
-    one, other = flow.layout(parameters), flow.layout(indices)
-    rank = None if parameters.dtype is tf.resource else parameters.shape.rank
-    index_rank = indices.shape.rank
-    if axis is None or index_rank is None or (rank is None and one is not None):
-        return None
-    axis = axis % rank if rank is not None else axis
-    if one is None:
-        fits = other is not None and not (batch_dims and other.axis < batch_dims)
-        return [other.moved(other.axis - batch_dims + axis)] if fits else None
-    if other is None and one.axis >= batch_dims and one.axis != axis:
-        return [one.moved(one.axis if one.axis < axis else one.axis + index_rank - batch_dims - 1)]
-    own = other is not None and one.axis < batch_dims and other == one
-    if one.axis == axis:
-        raise flow.couples(op, _("it looks entries up among all examples"))
-    return [one.moved(one.axis)] if own else None
-
-
-@layout_rule("GatherNd")
-def _gather_nd(flow: Flow, op: tf.Operation) -> list[State] | None:
-    one, other = flow.layout(op.inputs[0]), flow.layout(op.inputs[1])
-    index_rank = op.inputs[1].shape.rank
-    if other is None or index_rank is None or other.axis == index_rank - 1:
-        return None
-    if one is None:
-        return [other.moved(other.axis)]
-    # tf.stack([tf.range(m), actions], 1): row i of the table for example i.
-    own = (
-        other.iota and other.axis == one.axis == 0 and (one.before, one.after) == (1, 1) == (other.before, other.after)
-    )
-    if own:
-        return [Layout(0)]
-    raise flow.couples(op, _("it looks entries up among all examples"))
-
-
-@layout_rule("OneHot")
-def _one_hot(flow: Flow, op: tf.Operation) -> list[State] | None:
-    layout, rank = flow.layout(op.inputs[0]), op.outputs[0].shape.rank
-    if layout is None or rank is None:
-        return None
-    axis = op.get_attr("axis") % rank
-    return [layout.moved(layout.axis + (axis <= layout.axis))]
 
 
 @layout_rule("ReverseV2", "Cumsum", "Cumprod", "Roll")

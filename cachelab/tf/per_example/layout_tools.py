@@ -51,3 +51,9 @@ def merge(flow: Flow, op: tf.Operation, tensors: Sequence[tf.Tensor], out: tf.Te
                 ),
             )
     return found
+
+
+def integer(flow: Flow, tensor: tf.Tensor) -> int | None:
+    """Return the value of a tensor that holds one known number, else ``None``."""
+    value = flow.value(tensor)
+    return int(value.item()) if value is not None and value.size == 1 else None

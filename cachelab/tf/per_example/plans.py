@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example.copying import ancestors
+from cachelab.tf.per_example.effects import effects
 from cachelab.tf.per_example.flow import not_proven
 
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
         return _uniform(
             problem, task, "jacobian", _("As asked for: the gradient of each entry of the loss, one by one.")
         )
+    if method == "auto" and problem.batch == 1:
+        return _uniform(problem, task, "jacobian", _("There is one example only: the plain gradient is its gradient."))
     if problem.coupled is not None:
         raise problem.coupled
     unproven = tuple(problem.flow.unproven.items())
@@ -161,8 +165,15 @@ def _ruled(problem: Problem, task: str, method: str) -> Plan:
 
 
 def can_rebuild(problem: Problem) -> bool:
-    """Return whether the loss can be built again for other inputs and is then the same function."""
-    return problem.rebuild is not None and not (problem.flow.draws or problem.flow.pins)
+    """Return whether the loss can be built again for other inputs and is then surely the same function.
+
+    Any random draw, one for all examples too, would be drawn anew.
+    """
+    if problem.rebuild is None or problem.flow.draws or problem.flow.pins:
+        return False
+    ops = ancestors([problem.loss])
+    drawn = any(op.type.startswith("Stateless") and op.type[9:].startswith(("Random", "Truncated")) for op in ops)
+    return not drawn and next(effects(ops, problem.loss.graph), None) is None
 
 
 def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:

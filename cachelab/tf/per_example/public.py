@@ -14,11 +14,13 @@ from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import solve
 from cachelab.tf.per_example.plans import Plan, make_plan
 from cachelab.tf.per_example.request import Request
+from cachelab.tf.per_example.traces import converted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@tf.autograph.experimental.do_not_convert
 def per_example_gradients(
     loss: Any,
     variables: Sequence[Any],
@@ -85,6 +87,7 @@ def per_example_gradients(
     return _solve(loss, variables, inputs, Request("gradients", method, jit, chunk_size, memory_budget))
 
 
+@tf.autograph.experimental.do_not_convert
 def per_example_squared_norms(
     loss: Any,
     variables: Sequence[Any],
@@ -115,6 +118,7 @@ def per_example_squared_norms(
     return _solve(loss, variables, inputs, Request("norms", method, jit, chunk_size, memory_budget))[0]
 
 
+@tf.autograph.experimental.do_not_convert
 def clipped_sum(
     loss: Any,
     variables: Sequence[Any],
@@ -151,6 +155,7 @@ def clipped_sum(
     return _solve(loss, variables, inputs, Request("clipped", method, jit, chunk_size, memory_budget, max_norm))
 
 
+@tf.autograph.experimental.do_not_convert
 def plan(
     loss: Any,
     variables: Sequence[Any],
@@ -183,7 +188,7 @@ def _solve(loss: Any, variables: Sequence[Any], inputs: Any, request: Request) -
         tensors = as_inputs(inputs)
         if tf.executing_eagerly():
             return run_eagerly(loss, variables, tensors, request)
-        tensors, function = tf.nest.map_structure(tf.identity, tensors), loss
+        tensors, function = tf.nest.map_structure(tf.identity, tensors), converted(loss)
         loss, inputs = function(*tensors), tf.nest.flatten(tensors)
 
         def rebuild(flat: Sequence[tf.Tensor]) -> tf.Tensor:

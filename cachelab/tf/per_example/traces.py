@@ -40,4 +40,5 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Ours are not: tracing them with it takes several times as long.
     """
-    return autograph.tf_convert(function, control_status.control_status_ctx())
+    status = control_status.ControlStatusCtx(status=control_status.Status.UNSPECIFIED)
+    return autograph.tf_convert(function, status)

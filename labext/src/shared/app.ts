@@ -4,6 +4,7 @@ import type { RawMode } from "./format.ts";
 import type { Graph } from "./graph.ts";
 import type { Group, Tree } from "./hierarchy.ts";
 import type { Execution, Recording } from "./recording.ts";
+import type { Sums } from "./sums.ts";
 
 export interface Selection {
   row: number;
@@ -65,6 +66,8 @@ export interface App {
   tree(): Tree;
   fetched(): ReadonlySet<number>;
   statuses(): Uint8Array;
+  /** Sums over a group in a call of the current mode. */
+  sums(group: Group, entry: number): Sums;
   /** Statuses are hidden: the learner is predicting. */
   hidden(): boolean;
   askAdvice(): void;

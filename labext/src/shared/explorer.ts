@@ -16,6 +16,7 @@ import type { Execution, Recording } from "./recording.ts";
 import { searchBox } from "./search.ts";
 import { StepsPanel } from "./steps.ts";
 import { plural, t } from "./strings.ts";
+import { SumCache, type Sums } from "./sums.ts";
 import { CodePanel, TablePanel } from "./table.ts";
 import { TimelinePanel } from "./timeline.ts";
 import { rove } from "./widgets.ts";
@@ -37,6 +38,7 @@ export class Explorer implements App {
   private readonly find: HTMLElement;
   private sequence = 0;
   private asked = false;
+  private readonly cache = new SumCache();
 
   constructor(recording: Recording, host: Host | null, bundle: () => string) {
     this.recording = recording;
@@ -151,6 +153,10 @@ export class Explorer implements App {
 
   fetched(): ReadonlySet<number> {
     return this.planted().fetched;
+  }
+
+  sums(group: Group, entry: number): Sums {
+    return this.cache.of(group, this.execution(), entry, this.graph());
   }
 
   statuses(): Uint8Array {

@@ -3,21 +3,14 @@
 import type { App, Key, Panel } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { why } from "./explain.ts";
-import { type Group, mix } from "./hierarchy.ts";
-import { executed, MIX_ORDER, RECOMPUTED, STATUSES } from "./statuses.ts";
+import type { Group } from "./hierarchy.ts";
+import { MIX_ORDER, STATUSES } from "./statuses.ts";
 import { count, shorten, t, timeColumn } from "./strings.ts";
 import { sourceRows } from "./sources.ts";
 import { swatch } from "./widgets.ts";
 
 const ROWS = 40;
 const CALLS = 120;
-
-interface Sums {
-  total: number;
-  redundant: number;
-  status: number;
-  counts: number[];
-}
 
 export class MatrixPanel implements Panel {
   readonly element = h("div", { class: "mxp" });
@@ -26,7 +19,6 @@ export class MatrixPanel implements Panel {
   private entries: number[] = [];
   private shown: { group: Group; row: HTMLElement }[] = [];
   private time = timeColumn(0);
-  private known = new WeakMap<Group, Map<string, Sums>>();
 
   constructor(app: App) {
     this.app = app;
@@ -36,7 +28,6 @@ export class MatrixPanel implements Panel {
   update(changed: ReadonlySet<Key>): void {
     const seen: Key[] = ["mode", "entry", "selected", "open", "tab", "results", "graph", "predict"];
     if (this.app.state.tab !== "matrix" || !seen.some((key) => changed.has(key))) return;
-    if (changed.has("results")) this.known = new WeakMap();
     const only = [...changed].every((key) => key === "entry" || key === "selected");
     if (only && !this.app.state.predict && this.entries.includes(this.app.state.entry)) this.move();
     else this.draw();
@@ -84,7 +75,7 @@ export class MatrixPanel implements Panel {
     walk(app.tree().root, 0);
     const shown = groups.slice(0, this.limit);
     const hidden = app.hidden();
-    const largest = Math.max(0, ...shown.map(({ group }) => entries.reduce((sum, e) => sum + this.sums(group, e).total * (execution.calls[e].repeat ?? 1), 0)));
+    const largest = Math.max(0, ...shown.map(({ group }) => entries.reduce((sum, e) => sum + app.sums(group, e).total * (execution.calls[e].repeat ?? 1), 0)));
     this.time = timeColumn(largest);
     const head = h(
       "tr",
@@ -123,12 +114,12 @@ export class MatrixPanel implements Panel {
     let total = 0;
     let redundant = 0;
     const cells = entries.map((e) => {
-      const sums = this.sums(group, e);
+      const sums = app.sums(group, e);
       total += sums.total * (execution.calls[e].repeat ?? 1);
       redundant += sums.redundant * (execution.calls[e].repeat ?? 1);
       const current = e === entry ? " on" : "";
       const shade = hidden && e >= entry;
-      const content = shade ? h("span", { class: "st Q" }, "?") : op ? swatch(sums.status, `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(sums.counts);
+      const content = shade ? h("span", { class: "st Q" }, "?") : op ? swatch(execution.status(e)[group.row], `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(sums.counts);
       return h(
         "td",
         {
@@ -162,28 +153,6 @@ export class MatrixPanel implements Panel {
       h("td", { class: "r" }, redundant && !hidden ? this.time(redundant) : h("span", { class: "q" }, "–")),
       h("td", { class: "cause" }, hidden ? "" : prose(this.why(group, open))),
     );
-  }
-
-  /** Sums over the ops of a group in a call; calls of a loop share them. */
-  private sums(group: Group, entry: number): Sums {
-    const execution = this.app.execution();
-    const key = `${execution.mode}|${execution.calls[entry].columns}`;
-    let known = this.known.get(group);
-    if (!known) this.known.set(group, (known = new Map<string, Sums>()));
-    let found = known.get(key);
-    if (!found) {
-      const status = execution.status(entry);
-      const seconds = execution.seconds(entry);
-      found = { total: 0, redundant: 0, status: group.row >= 0 ? status[group.row] : 0, counts: mix(group, status, this.app.graph().bookkeeping) };
-      const { bookkeeping } = this.app.graph();
-      for (const row of group.rows) {
-        if (!executed(status[row]) || (bookkeeping[row] && group.kind !== "op")) continue;
-        found.total += seconds(row);
-        if (status[row] === RECOMPUTED) found.redundant += seconds(row);
-      }
-      known.set(key, found);
-    }
-    return found;
   }
 
   private mix(counts: readonly number[]): HTMLElement {

@@ -1,7 +1,6 @@
 /** From items and statuses to what a node says: letter, second line, mix, edge classes. */
 
 import type { App } from "./app.ts";
-import { mix } from "./hierarchy.ts";
 import type { Item, Segment } from "./layout.ts";
 import { executed, MIX_ORDER, PRUNED, REUSED, STATUSES } from "./statuses.ts";
 import { bytes, count, t, time } from "./strings.ts";
@@ -21,7 +20,6 @@ export interface Look {
 export function look(app: App, item: Item, status: Uint8Array, seconds: (row: number) => number): Look {
   const { group } = item;
   const { state } = app;
-  const bookkeeping = app.graph().bookkeeping;
   if (app.hidden()) return hiddenLook(app, item);
   const traced = state.traced;
   const outside = traced !== null && !group.rows.some((row) => traced.has(row));
@@ -33,11 +31,9 @@ export function look(app: App, item: Item, status: Uint8Array, seconds: (row: nu
     const full = app.graph().name[group.row];
     return { letter, sub, right: "", mix: [], dim, aria: `${full}, ${t(name)}, ${sub}`, title: `${full}: ${t(name)}, ${t(meaning)}` };
   }
-  const counts = mix(group, status, bookkeeping);
+  const { counts, total: spent } = app.sums(group, state.entry);
   const total = counts.reduce((sum, n) => sum + n, 0) || 1;
   const parts = MIX_ORDER.filter((index) => counts[index] > 0);
-  let spent = 0;
-  for (const row of group.rows) spent += seconds(row);
   const pruned = counts[PRUNED] === total;
   const sub = pruned ? t("{n} not needed", { n: count(total) }) : brief(parts.map((index) => `${count(counts[index])} ${STATUSES[index].letter}`));
   const words = parts.map((index) => `${counts[index]} ${t(STATUSES[index].name)}`).join(", ");

@@ -30,8 +30,12 @@ export interface Totals {
 const EVIDENCE: Readonly<Record<string, string>> = { m: "measured", d: "derived", a: "assumed" };
 const shift = (call: number | null, by: number): number | null => (call === null ? null : call + by);
 
+let serials = 0;
+
 /** What one way of executing the calls did: the recording itself (`run`), or a replay in another mode. */
 export class Execution {
+  /** Tells executions apart, also two of the same mode. */
+  readonly serial = ++serials;
   readonly mode: string;
   readonly calls: readonly RawCall[];
   readonly raw: RawReplay;
