@@ -110,7 +110,9 @@ class PartialRun(Grouped):
         for parts in self.parts.values():
             call = parts[0].call
             facts = self.script.facts(call)
-            at_setup = facts.closure(tuple(n for part in parts for n in part.fetches), (), ())
+            fetches = tuple(name for part in parts for name in part.fetches)
+            targets = tuple(dict.fromkeys(name for part in parts for name in part.call.targets))
+            at_setup = facts.closure(fetches, targets, ())
             waits = self._waiting(at_setup, {name for part in parts for name in part.feeds}, facts)
             early = facts.effects(at_setup - waits)
             if early.random:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from modes_programs import PROGRAMS
+import tensorflow as tf
+from modes_programs import PROGRAMS, Program
 from modes_tools import by_hand, record, same
 
 from cachelab import modes
 from cachelab.model import MODES
 from cachelab.modes.bench import Bench
 
+tf1 = tf.compat.v1
 KEEPING = ("variable", "feed", "handle", "memo")
 WRITES = "writes"
 EXPECTED = {
@@ -120,6 +122,30 @@ def test_partial_run_says_what_people_do_not_expect(recordings):
         "Call 1 ran ahead, for call 2", "Call 0 ran ahead, for call 1"
     )
     assert "ran 2 times in `run`, once in `partial_run`" in replay.reason
+
+
+def test_target_op_in_a_shared_run():
+    """A handle can't fetch an op; a tensor that waits for it stands in, and the write happens once."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [], "x")
+        tf.multiply(x, 2.0, name="y")
+        v = tf1.get_variable("v", initializer=1.0, use_resource=True)
+        v.assign_add(1.0, name="bump", read_value=False)
+        init = tf1.global_variables_initializer()
+    program = Program(graph, init, [(["y:0"], {"x:0": 3.0}), (["bump"], {}), (["y:0"], {"x:0": 3.0})])
+    recording = record(program)
+    for mode in ("joint", "partial_run"):
+        replay = modes.replay(recording, mode, repeats=1)
+        assert replay.equality == "equal", replay.reason
+        assert {one.kind for one in replay.variables.values()} == {"equal"}
+        with program.session() as session:
+            space = {"sess": session, "feeds": [{}, *(feed for _fetches, feed in program.calls)]}
+            exec(replay.code, space)
+            assert space["results"][1][0] == space["results"][3][0] == 6.0
+            assert session.run("v/Read/ReadVariableOp:0") == 2.0
+        if mode == "partial_run":
+            assert any("`v` is written at setup" in note for note in replay.notes)
 
 
 def test_random_stream_goes_on_where_the_consumers_draw(recordings):
