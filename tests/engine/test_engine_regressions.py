@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,3 +183,30 @@ def test_a_read_that_only_the_end_of_a_loops_body_waits_for(version):
     finally:
         control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
     assert any(finding.kind == "race" for finding in recorder.record().findings)
+
+
+def test_stateful_types_that_nobody_listed_are_never_redundant():
+    """TensorFlow's own word is the truth here: a stateful op without a resource does something unseen."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    from cachelab.tf.effects import LOCAL_CREATORS, PURE_THOUGH_STATEFUL, READS, VARIABLES, effects_of
+
+    def handles(arguments: Any) -> bool:
+        return any(a.is_ref or a.type == types_pb2.DT_RESOURCE for a in arguments)
+
+    def known(name: str) -> bool:
+        listed = name in PURE_THOUGH_STATEFUL | LOCAL_CREATORS | VARIABLES | READS
+        return listed or name.startswith(("TensorArray", "Stack"))
+
+    checked = 0
+    for name in dir(tf.raw_ops):
+        definition = op_def_registry.get(name)
+        if definition is None or not definition.is_stateful or known(name):
+            continue
+        if handles(definition.input_arg) or handles(definition.output_arg):
+            continue
+        told = effects_of(name)
+        assert told.draws or told.effect, name
+        checked += 1
+    assert checked > 100

@@ -171,10 +171,11 @@ MUTANTS = (
         "        for mask in masks:\n            every |= mask\n",
     ),
     Mutant(
-        "the first iteration waits for what comes round",
+        "the first iteration of a loop waits for all that the loop waits for",
         "explain/orders.py",
-        "if flat.type[other] not in COMES_ROUND or other not in cycle)",
-        ")",
+        "                together |= bit.get(member, 0)\n",
+        "                together |= bit.get(member, 0)\n"
+        "                for other in closed.waits[member]:\n                    together |= self._done(other)\n",
     ),
     Mutant(
         "the writes of a branch are not seen behind it",
