@@ -300,6 +300,8 @@ def _check_plain(
     """Issue the same calls without a recording, in fresh sessions, and compare results and errors."""
     if built.unseeded or any(finding.kind == "race" for finding in record.findings):
         return
+    if any(" a loop of this call reads and writes" in f" {cause.text}" for cause in record.causes):
+        return  # iterations run side by side
     plain = perform(program, built)
     agree: Callable[[Any, Any], bool] = _close if program.grappler else lambda a, b: exact(a) == exact(b)
     for index, ((one, told), (other, told_plain)) in enumerate(zip(recorded, plain, strict=True)):
