@@ -149,7 +149,7 @@ class Session(tf.compat.v1.Session):
 
     # -- every run -----------------------------------------------------------------------------------------------
 
-    def _do_run(  # noqa: PLR0917 - TensorFlow's signature
+    def _do_run(
         self, handle: Any, target_list: Any, fetch_list: Any, feed_dict: Any, options: Any, run_metadata: Any
     ) -> Any:
         _local.served = None

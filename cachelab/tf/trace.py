@@ -77,6 +77,12 @@ class TraceReader:
         self._derived: Outcome | None = None
         flat = plan.flat
         self._hubs = {flat.name[row] for row in plan.closure.order if row in flat.outputs}
+        # The body of a call that is not inlined runs under names of its own, which the user's ops may have too.
+        self._bodies = {
+            flat.name[member][len(flat.name[row]) + 1 :]
+            for row in plan.closure.order
+            for member in flat.members.get(row, ())
+        }
 
     def graph(self, partitions: Iterable[Any]) -> None:
         """Take in the optimised graph (``RunMetadata.partition_graphs``)."""
@@ -166,7 +172,7 @@ class TraceReader:
         found = []
         for name, label in executed:
             row = flat.index.get(name)
-            if row is None or row in closure.data or name in self._bare or flat.type[row] in HARMLESS:
+            if row is None or row in closure.data or name in self._bodies or flat.type[row] in HARMLESS:
                 continue
             if parse(label).type == flat.type[row]:
                 found.append(row)
