@@ -60,7 +60,7 @@ class Plan:
     conditional: bool
     _bit: dict[int, int]
     _before: dict[int, int]
-    _variants: dict[frozenset[int] | None, Variant] = field(default_factory=dict)
+    _variants: dict[tuple[frozenset[int] | None, int], Variant] = field(default_factory=dict)
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     bypassed: frozenset[Ref] = frozenset()
     strays: frozenset[int] = frozenset()

@@ -125,7 +125,7 @@ def advise(
         for key, op in chosen.items()
     ]
     found.sort(key=lambda advice: -advice.saved_seconds)
-    return [*found, *_not_worth(record, ops, chosen, unholdable), *_impossible(record)]
+    return [*found, *_not_worth(record, ops, chosen, unholdable), *_impossible(record, ops)]
 
 
 def _redundant(record: Record, graph: int) -> dict[int, _Op]:
@@ -309,13 +309,14 @@ def _covered(record: Record, graph: int, rows: list[int]) -> set[int]:
     return seen
 
 
-def _impossible(record: Record) -> list[Advice]:
+def _impossible(record: Record, redundant: dict[int, dict[int, _Op]]) -> list[Advice]:
     """Return the most expensive ops that ran again and again on new values, with the root cause."""
     totals: dict[tuple[int, int], tuple[float, int, int, int]] = {}
     for entry in record.calls:
         columns = record.columns[entry.columns]
         for at, row in enumerate(columns.op):
-            if columns.status[at] != "c" or record.graphs[entry.graph].type[row] in BOOKKEEPING:
+            bookkeeping = record.graphs[entry.graph].type[row] in BOOKKEEPING
+            if columns.status[at] != "c" or bookkeeping or row in redundant[entry.graph]:
                 continue
             seconds, calls, _cause, _index = totals.get((entry.graph, row), (0.0, 0, -1, 0))
             cause = columns.cause[at][0] if columns.cause[at] else -1

@@ -168,8 +168,8 @@ def remaining(script: Script, call: CallMaterial, served: Iterable[str]) -> froz
 
 
 def lost_effects(script: Script, call: CallMaterial, needed: frozenset[str]) -> frozenset[str]:
-    """Return the ops whose effect would no longer happen if only ``needed`` ran."""
-    return script.effects(call).acting - needed
+    """Return the ops whose effect would no longer happen, or be seen, if only ``needed`` ran."""
+    return (script.effects(call).acting - needed) | script.facts(call).torn(script.closure(call), needed)
 
 
 @dataclass

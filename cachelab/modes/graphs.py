@@ -33,7 +33,8 @@ class Effects:
     ``reads`` and ``writes`` hold variables; ``random`` ops that draw; ``iterators`` ops that step an iterator;
     ``streams`` the queues, tables and other resources used; ``opaque`` ops of unknown effect; ``outside`` those
     that act outside TensorFlow; ``files`` those that read a file. ``acting`` are all whose effect has to happen.
-    ``touched`` and ``changed`` hold everything read or written, variable or not; ``steps`` (iterator, op) pairs.
+    ``touched`` and ``changed`` hold everything read or written, variable or not; ``steps`` (iterator, op)
+    pairs; ``emptied`` (TensorArray or stack, op that reads it) pairs: what lives for one call may be read only once.
     """
 
     reads: frozenset[str] = frozenset()
@@ -48,6 +49,7 @@ class Effects:
     touched: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
     steps: frozenset[tuple[str, str]] = frozenset()
+    emptied: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def restless(self) -> frozenset[str]:
@@ -129,6 +131,8 @@ class Facts:
             stepped = kind.startswith("IteratorGetNext")
             for table, into in ((flat.reads, "reads"), (flat.writes, "writes"), (flat.aliases, "reads")):
                 for cell in (flat.cells[number] for number in table.get(row, ())):
+                    if cell.local and into == "reads" and row not in flat.writes:
+                        total["emptied"].add((cell.name, name))
                     if not cell.local:
                         total["touched"].add(cell.name)
                         total["changed"].update([cell.name] if into == "writes" else [])
@@ -151,6 +155,28 @@ class Facts:
             return "iterators" if stepped else "opaque"
         return {"random": "random", "file": "files"}.get(drawn, "opaque")
 
+    def torn(self, closure: frozenset[str], needed: frozenset[str]) -> frozenset[str]:
+        """Return the ops that would no longer fill a TensorArray or stack which an op that still runs uses.
+
+        Such a resource lives for one call; the float that stands for it (its "flow") is no value that could be kept.
+
+        Parameters
+        ----------
+        closure, needed
+            The ops of a call, and those that still run.
+        """
+        flat = self.flat
+        local = {number for number, cell in enumerate(flat.cells) if cell.local}
+        if not local:
+            return frozenset()
+        used: set[int] = set()
+        for name in needed:
+            row = flat.index[name]
+            used.update(flat.reads.get(row, ()))
+            used.update(flat.writes.get(row, ()))
+        used &= local
+        return frozenset(name for name in closure - needed if used.intersection(flat.writes.get(flat.index[name], ())))
+
     def unholdable(self, tensor: str) -> str:
         """Return why the value of ``tensor`` can't be kept between calls, ``""`` if it can."""
         name, _colon, index = tensor.rpartition(":")
@@ -165,6 +191,8 @@ class Facts:
             return _("it is a reference to a variable, which a later write would change")
         if name in self.frames() or name in self.branches() or not self.graph.is_fetchable(value):
             return _("it lies inside a loop or branch, where no call can fetch it")
+        if any(self.flat.cells[cell].local for cell in self.flat.writes.get(self.flat.index[name], ())):
+            return _("it stands for an array that lives for one call only")
         if not self.graph.is_feedable(value):
             return _("TensorFlow does not let it be fed")
         return ""

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from cachelab.modes.script import Script
 
 
-def why_apart(script: Script, group: Sequence[CallMaterial], call: CallMaterial, one_value: str) -> str:
+def why_apart(
+    script: Script, group: Sequence[CallMaterial], members: set[int], call: CallMaterial, one_value: str
+) -> str:
     """Return why ``call`` can't be served together with the calls before it, ``""`` if it can.
 
-    ``one_value`` is the sentence for a placeholder that is fed several values, with ``{feed}`` and ``{n}``.
+    ``group`` has one of each kind of call before it, ``members`` the numbers of all. ``one_value`` is the sentence
+    for a placeholder that is fed several values, with ``{feed}`` and ``{n}``.
 
     Every placeholder has one value, every tensor is either fed or computed, and no call writes what another one
     reads or writes, nor uses the same queue or table.
@@ -35,7 +38,7 @@ def why_apart(script: Script, group: Sequence[CallMaterial], call: CallMaterial,
     if call.session != first.session:
         return _("Calls {first} and {call} run in different sessions.").format(first=first.index, call=call.index)
     for name, (link, _fetch) in call.linked.items():
-        if link in {earlier.index for earlier in group}:
+        if link in members:
             return _("Call {call} is fed `{feed}` from a result of call {link}.").format(
                 call=call.index, feed=name, link=link
             )
@@ -73,6 +76,12 @@ def _effects_apart(script: Script, group: Sequence[CallMaterial], call: CallMate
             if len({op for iterator, op in steps if iterator == cell}) > 1:
                 return _("Calls {first} and {call} step `{iterator}` by different ops.").format(
                     first=earlier.index, call=call.index, iterator=cell
+                )
+        readers = effects.emptied | later.emptied
+        for array in sorted({array for array, _op in effects.emptied} & {array for array, _op in later.emptied}):
+            if len({op for name, op in readers if name == array}) > 1:
+                return _("Calls {first} and {call} read `{array}`, which can be read only once.").format(
+                    first=earlier.index, call=call.index, array=array
                 )
         streams = effects.streams & later.touched or later.streams & effects.touched
         if streams:
@@ -119,15 +128,19 @@ class Grouped(Mode):
         """Return why no two calls can be served together, ``None`` if some can."""
         self.groups: list[list[CallMaterial]] = []
         self.reasons: list[tuple[bool, str]] = []
+        kinds: dict[Any, CallMaterial] = {}
+        members: set[int] = set()
         for call in self.script.calls:
-            group = self.groups[-1] if self.groups else None
-            reason = why_apart(self.script, group, call, self.one_value()) if group else "first"
+            reason = why_apart(self.script, list(kinds.values()), members, call, self.one_value()) if kinds else ""
             if reason:
-                self.groups.append([call])
-                if group:
-                    self.reasons.append((initialises(self.script, group[0]), reason))
-            else:
-                group.append(call)
+                self.reasons.append((initialises(self.script, self.groups[-1][0]), reason))
+            if reason or not kinds:
+                self.groups.append([])
+                kinds, members = {}, set()
+            self.groups[-1].append(call)
+            members.add(call.index)
+            kinds.setdefault((call.fetches, call.targets, tuple(call.feeds.items())), call)
+        self._indices = {group[0].index: tuple(call.index for call in group) for group in self.groups}
         self._group_of = {call.index: group for group in self.groups for call in group}
         if any(len(group) > 1 for group in self.groups):
             return None
@@ -135,7 +148,7 @@ class Grouped(Mode):
 
     def together(self, call: int) -> Sequence[int]:
         """Return the calls that one run serves with this one."""
-        return [member.index for member in self._group_of[call]]
+        return self._indices[self._group_of[call][0].index]
 
     def draws(self, group: Sequence[CallMaterial]) -> dict[str, int]:
         """Return random or iterator op -> number of calls of a group that would each have drawn from it."""

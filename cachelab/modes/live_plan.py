@@ -138,7 +138,7 @@ class LivePlan:
         while True:
             serve, keep = self._walk(seen, kept, barred)
             needed = self.facts.closure(self.fetches, self.targets, (*self.feeds, *(name for name, _at in serve)))
-            lost = self.effects - needed
+            lost = (self.effects - needed) | self.facts.torn(self.closure, needed)
             if not lost:
                 break
             barred.update(name for name, _at in serve if lost & self.facts.closure((name,), (), self.feeds))

@@ -45,6 +45,7 @@ class PerExample(Mode):
                 open_groups[key] = group
             self._close(open_groups, call, effects.writes | effects.streams)
         self._group_of = {call.index: group for group in self.groups for call in group}
+        self._indices = {group[0].index: tuple(call.index for call in group) for group in self.groups}
         self.stacked = {group[0].index: self._differing(group) for group in self.groups if len(group) > 1}
         if any(self.stacked.values()):
             return None
@@ -100,7 +101,7 @@ class PerExample(Mode):
         """Return the calls that one vectorised run serves."""
         if not self.vectorizes(call):
             return (call,)
-        return [member.index for member in self._group_of[call]]
+        return self._indices[self._group_of[call][0].index]
 
     def vectorizes(self, call: int) -> bool:
         """Whether a call is part of a vectorised run."""

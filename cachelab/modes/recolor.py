@@ -37,6 +37,7 @@ class Recolor:
         self._by_call = self._attribute(list(ran))
         self._seen: dict[Any, int] = {}
         self._fed: set[str] = set()
+        self._group: dict[int, set[str]] = {}
         self._lead: bool | None = None
 
     def _attribute(self, ran: list[Ran]) -> dict[int, Ran]:
@@ -134,13 +135,17 @@ class Recolor:
             self.counts["reused"] += 1
 
     def _shared(self, call: int) -> set[str]:
-        """Return the ops that ran for an earlier call of the same run and that this call would have needed too."""
-        found: set[str] = set()
-        for other in self.mode.together(call):
-            if other < call:
-                ran = self._by_call.get(other)
-                found.update(self.mode.needed(other) if ran is None else ran.executed)
-        return found & self.mode.needed(call)
+        """Return the ops that ran for an earlier call of the same run and that this call would have needed too.
+
+        Calls are asked for in order, so that a long group costs no more than its calls.
+        """
+        first = self.mode.together(call)[0]
+        needed = self.mode.needed(call)
+        earlier = self._group.setdefault(first, set())
+        shared = earlier & needed if first != call else set()
+        ran = self._by_call.get(call)
+        earlier.update(needed if ran is None else ran.executed)
+        return shared
 
     def _letter(
         self,

@@ -120,15 +120,15 @@ class TraceReader:
         outcome = self._outcomes.get(executed)
         if outcome is None:
             called, inner = self._called(runs), self._inner(runs)
-            graph = {original(name): node for name, node in self._graph.items()}
-            names = {original(name) for name, _ in executed}
+            graph = {self._shown(name): node for name, node in self._graph.items()}
+            names = {self._shown(name) for name, _ in executed}
             for name, label in executed:
-                if original(name) not in graph or not self.has_graph:
-                    graph[original(name)] = parse(label)
+                if self._shown(name) not in graph or not self.has_graph:
+                    graph[self._shown(name)] = parse(label)
                 for row in inner.names.get(original(name), ()):
                     graph.setdefault(self.plan.flat.name[row], parse(label))
                     names.add(self.plan.flat.name[row])
-            rewritten = frozenset(original(name) for name in self._graph if REWRITTEN.match(name))
+            rewritten = frozenset(self._shown(name) for name in self._graph if REWRITTEN.match(name))
             self.plan.bypass(self._unreached(executed), self._strays(executed))
             fates = Fates(self.plan, self._twins, graph, rewritten, inner, complete=self.has_graph)
             for key in executed:
@@ -137,6 +137,11 @@ class TraceReader:
             ran = {row for key in executed for row in self._rows[called, key]}
             outcome = self._outcomes[executed] = fates.outcome(ran, names)
         return outcome
+
+    def _shown(self, name: str) -> str:
+        """Return the name under which users know what a node of the optimised graph stands for."""
+        row = self.plan.flat.index.get(original(name))
+        return original(name) if row is None else self.plan.flat.name[row]
 
     @staticmethod
     def _called(runs: Iterable[tuple[str, str]]) -> Names:
@@ -220,7 +225,8 @@ class TraceReader:
                 seconds[row] = seconds.get(row, 0.0) + sum(run.seconds for run in found) * share
                 start[row] = min(start.get(row, found[0].start), *(run.start for run in found))
                 device[row] = found[0].device
-                if "_Leaf_" not in key[0] and inner.prefix.get(row, "") + original(key[0]) == flat.name[row]:
+                named = flat.index.get(inner.prefix.get(row, "") + original(key[0]))
+                if named == row and "_Leaf_" not in key[0]:
                     sizes[row] = sizes.get(row, 0) + max(1, round(sum(run.bytes for run in found) * share))
                     count[row] = count.get(row, 0) + max(1, round(len(found) * share))
                     shape[row] = found[-1].shapes

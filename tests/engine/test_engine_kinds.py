@@ -353,3 +353,15 @@ def test_kinds_a_variable_that_a_dataset_only_reads_is_left_alone(graph):
     assert op(record, 4, "y").status == "recomputed"
     mapped = [found for found in record.executions(2) if found.type.startswith("MapDataset")]
     assert [(found.status, causes(record, 2, found.name)) for found in mapped] == [("computed", [("first", "", None)])]
+
+
+def test_kinds_an_op_of_a_loop_that_its_function_renamed_is_counted_by_trip(graph):
+    n = tf1.placeholder(tf.int32, [])
+    out = tf.while_loop(lambda i, _: i < n, lambda i, total: (i + 1, total * 2.0), (0, 1.0))[1]
+
+    def program(session):
+        session.run(out, {n: 3})
+
+    counts = {found.name: found.count for found in recorded(program).executions(0) if not found.bookkeeping}
+    assert counts["while/body/mul"] == 3
+    assert counts["while/cond/Less"] == 4

@@ -12,6 +12,7 @@ from cachelab import modes
 from cachelab.errors import NameNotFoundError, OptionError
 from cachelab.modes.bench import Bench
 from cachelab.modes.feed import Feed
+from cachelab.modes.live import Session
 
 tf1 = tf.compat.v1
 
@@ -126,6 +127,35 @@ def test_cut_that_would_drop_a_write_is_refused():
         assert replay.reason == "`h:0` can't be kept: keeping `h:0` would drop the effect of `bump`."
     free = modes.replay(recording, "memo", repeats=1)
     assert not free.applicable or free.equality == "equal"
+
+
+def test_array_of_one_call_is_not_torn_apart():
+    """The float that stands for a v1 TensorArray can be fed, but then nobody fills the array."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [], "x")
+        y = tf1.placeholder(tf.float32, [], "y")
+        handle, flow = tf.raw_ops.TensorArrayV3(size=2, dtype=tf.float32, clear_after_read=False, name="array")
+        for index in range(2):
+            value = x * float(index + 1)
+            flow = tf.raw_ops.TensorArrayWriteV3(
+                handle=handle, index=index, value=value, flow_in=flow, name=f"put{index}"
+            )
+        stacked = tf.raw_ops.TensorArrayGatherV3(handle=handle, indices=[0, 1], flow_in=flow, dtype=tf.float32)
+        tf.multiply(stacked, y, name="out")
+        init = tf.no_op()
+    calls = [(["out:0"], {"x:0": 2.0, "y:0": float(k)}) for k in range(4)]
+    program = Program(graph, init, calls, optimizers=False)
+    recording = record(program)
+    for mode in ("feed", "variable", "memo"):
+        replay = modes.replay(recording, mode, cuts=["put1:0"], repeats=1)
+        assert not replay.applicable or replay.result.reused == 0
+        free = modes.replay(recording, mode, repeats=1)
+        assert not free.applicable or free.equality == "equal", free.reason
+    with Session(graph=graph) as session:
+        assert [session.run("out:0", feed).tolist() for _fetches, feed in calls] == [
+            [2.0 * k, 4.0 * k] for k in range(4)
+        ]
 
 
 def test_random_op_below_the_cut_is_never_copied():
