@@ -34,6 +34,9 @@ WHILES = frozenset({"While", "StatelessWhile"})
 Names = tuple[frozenset[str], frozenset[str]]
 """Names of calls that executed, and of those that were inlined."""
 
+HARMLESS = frozenset({"Const", "NoOp", "Placeholder", "PlaceholderV2", "VarHandleOp"})
+"""Types whose execution tells nothing."""
+
 
 class Node(NamedTuple):
     """A node of the optimised graph: type and names of its data inputs."""
@@ -74,6 +77,12 @@ class TraceReader:
         self._derived: Outcome | None = None
         flat = plan.flat
         self._hubs = {flat.name[row] for row in plan.closure.order if row in flat.outputs}
+        # The body of a call that is not inlined runs under names of its own, which the user's ops may have too.
+        self._bodies = {
+            flat.name[member][len(flat.name[row]) + 1 :]
+            for row in plan.closure.order
+            for member in flat.members.get(row, ())
+        }
 
     def graph(self, partitions: Iterable[Any]) -> None:
         """Take in the optimised graph (``RunMetadata.partition_graphs``)."""
@@ -120,7 +129,7 @@ class TraceReader:
                     graph.setdefault(self.plan.flat.name[row], parse(label))
                     names.add(self.plan.flat.name[row])
             rewritten = frozenset(self._shown(name) for name in self._graph if REWRITTEN.match(name))
-            self.plan.bypass(self._unreached(executed))
+            self.plan.bypass(self._unreached(executed), self._strays(executed))
             fates = Fates(self.plan, self._twins, graph, rewritten, inner, complete=self.has_graph)
             for key in executed:
                 if (called, key) not in self._rows:
@@ -159,6 +168,20 @@ class TraceReader:
         return [
             ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
         ]
+
+    def _strays(self, executed: Iterable[tuple[str, str]]) -> list[int]:
+        """Return ops that ran though the call doesn't need them, as something it feeds lies between."""
+        flat, closure = self.plan.flat, self.plan.closure
+        if not closure.fed_reached:
+            return []
+        found = []
+        for name, label in executed:
+            row = flat.index.get(name)
+            if row is None or row in closure.data or name in self._bodies or flat.type[row] in HARMLESS:
+                continue
+            if parse(label).type == flat.type[row]:
+                found.append(row)
+        return found
 
     def _match(self, key: tuple[str, str], fates: Fates, inner: Frames) -> tuple[int, ...]:
         """Return the rows that a node's execution counts for; empty for nodes of the runtime's own."""

@@ -210,3 +210,22 @@ def test_stateful_types_that_nobody_listed_are_never_redundant():
         assert told.draws or told.effect, name
         checked += 1
     assert checked > 100
+
+
+def test_an_op_that_runs_behind_a_fed_tensor_leaves_nothing_redundant():
+    """TensorFlow takes ``unstack(stack(a, b))`` for ``a, b`` though the stack was fed: then ``a`` is computed from."""
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
+        x = v1.placeholder(tf.float32, [2], name="x")
+        first = tf.exp(x, name="first")
+        stacked = tf.stack([first, x * 3.0], name="stacked")
+        y = tf.multiply(stacked[0] + 1.0, 2.0, name="y")
+        recorder = Recorder(trace="full").start()
+        fed = np.zeros((2, 2), "f")
+        results = [session.run(y, {x: np.full(2, value, "f"), stacked: fed}) for value in (1.0, 1.0, 2.0)]
+        recorder.stop()
+    for call in (1, 2):
+        if statuses(recorder, call)["y"] == "recomputed":
+            assert results[call].tobytes() == results[call - 1].tobytes()
+    assert all(op.status != "recomputed" for op in recorder.record().executions(2)) or np.all(results[2] == 2.0)
