@@ -55,7 +55,9 @@ bench: setup
 	$(BIN)/python benchmarks/recording.py
 
 bench-peers: setup
-	$(BIN)/python benchmarks/peers.py
+	'$(PYTHON)' -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	$(BIN)/python benchmarks/per_example.py --peers .venv-peers/bin/python
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -142,9 +142,10 @@ class Panel:
             self._job(one, str(message.get("name")), message)
 
     def _set_mode(self, mode: str) -> None:
-        self.cells.automatic = mode != "off"
         if mode in MODES:
             self.config.mode = mode
+        if mode in {"off", *MODES}:
+            self.cells.automatic = mode != "off"
         self._broadcast()
 
     def _find(self, one: Any, name: str) -> Recording | None:

@@ -141,6 +141,9 @@ class Reasons:
                 return CauseRow("feed", name, 0, _("`{name}` was fed new content").format(name=name), may)
             text = _("`{name}` is fed, and did not lead to it in call {call}").replace("{name}", name)
             return CauseRow("feed", name, call.call.index - other, text, may)
+        if call.variant.slots[slot].of in call.variant.plan.strays and call.variant.slots[slot].kind == "outside":
+            text = _("graph optimisation looked through a fed tensor and ran `{name}`, which the call does not need")
+            return CauseRow("graph", name, 0, text.format(name=name), may)
         if call.variant.slots[slot].kind in {"draw", "outside"}:
             return CauseRow(kind, name, 0, drawn(kind).format(name=name), may)
         state = version.value[0] if isinstance(version.value, tuple) else None

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from cachelab.explain.plan import Plan
     from cachelab.explain.verdicts import Verdicts
 
+CHEAP = frozenset({"Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "DynamicStitch"})
+"""Op types so cheap that building one twice is not worth a word; gradients are full of them."""
+
 MOST = 20
 """Findings of one kind that are listed one by one."""
 
@@ -126,7 +129,7 @@ def _built_twice(plans: Iterable[tuple[Plan, LoggedCall]], parts: Any) -> Iterat
         flat = plan.flat
         groups: dict[int, list[int]] = {}
         for row, number in parts.graphs[flat.id].twins.numbers(plan.closure).items():
-            if flat.shown[row] and flat.type[row] not in BOOKKEEPING:
+            if flat.shown[row] and flat.type[row] not in BOOKKEEPING | CHEAP:
                 groups.setdefault(number, []).append(row)
         constant = plan.variant(None)
         for rows in groups.values():

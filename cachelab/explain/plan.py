@@ -60,19 +60,20 @@ class Plan:
     conditional: bool
     _bit: dict[int, int]
     _before: dict[int, int]
-    _variants: dict[frozenset[int] | None, Variant] = field(default_factory=dict)
+    _variants: dict[tuple[frozenset[int] | None, int], Variant] = field(default_factory=dict)
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     bypassed: frozenset[Ref] = frozenset()
+    strays: frozenset[int] = frozenset()
 
-    def bypass(self, feeds: Iterable[Ref]) -> None:
-        """Note fed tensors that the runtime was seen to compute from though nothing of the closure takes them.
+    def bypass(self, feeds: Iterable[Ref], rows: Iterable[int] = ()) -> None:
+        """Note that the runtime was seen to compute from what nothing of the closure takes: fed tensors, or ops.
 
         Graph optimisation can look through a fed tensor: of ``n = -(x * x)`` with ``x`` and the product fed, it makes
-        one kernel that takes ``x``. So they count as sources of all that comes of fed tensors.
+        one kernel that takes ``x``. So these count as sources of all that comes of fed tensors.
         """
-        more = self.bypassed.union(feeds)
-        if more != self.bypassed:
-            self.bypassed = more
+        more, strays = self.bypassed.union(feeds), self.strays.union(rows)
+        if (more, strays) != (self.bypassed, self.strays):
+            self.bypassed, self.strays = more, strays
             self._variants.clear()
 
     @cached_property

@@ -109,6 +109,8 @@ class Variant:
         bypassed = 0
         for ref in sorted(self.plan.bypassed):
             bypassed |= self._bit(Slot("feed", ref))
+        for stray in sorted(self.plan.strays):
+            bypassed |= self._bit(Slot("outside", stray))
         return {row: mask | bypassed if mask else 0 for row, mask in masks.items()} if bypassed else masks
 
     def _mask(self, row: int, masks: dict[int, int], own: dict[int, dict[int, int]], *, certain: bool) -> int:

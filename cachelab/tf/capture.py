@@ -7,30 +7,26 @@ import re
 import threading
 import time
 import weakref
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import pywrap_tf_session as runtime
 
-from cachelab.explain.log import LoggedCall
+from cachelab.explain.partial import HandleSteps, failed
 from cachelab.material import CallMaterial, Material
+from cachelab.tf.events import Event, Handle
+from cachelab.tf.logbook import Logbook
 from cachelab.tf.places import GraphPlace, SessionPlace
 from cachelab.tf.replayable import call_material
-from cachelab.tf.trace import TraceReader
 from cachelab.tf.tracing import Tracing, wanted
 from cachelab.tf.values import digest, is_telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from cachelab.explain.log import Outcome
-    from cachelab.explain.plan import Plan
     from cachelab.tf.dumps import Dump
+    from cachelab.tf.events import Parts
     from cachelab.tf.recorder import Recorder
-
-PENDING = 16 << 20
-"""Bytes of traces kept unread; reading waits until then, or until the record is asked for."""
 
 REFUSED = re.compile(
     "has already been f|Must run 'setup'|can't be computed from the feeds|was not specified in|requires empty"
@@ -38,64 +34,6 @@ REFUSED = re.compile(
 """What TensorFlow says when it refuses a piece of a partial run before anything ran."""
 
 CULPRIT = re.compile(r"\{\{node ([^}]+)\}\}")
-
-
-@dataclass(slots=True)
-class Event:
-    """One call as noted: what :class:`LoggedCall` needs, and the trace still to be read."""
-
-    index: int
-    kind: str
-    place: SessionPlace
-    plan: Plan | None
-    names: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-    feeds: dict[str, str]
-    thread: int
-    line: int
-    trace: str
-    tracing: Tracing | None = None
-    began: int = 0
-    ended: int | None = None
-    start: float = 0.0
-    seconds: float = 0.0
-    metadata: bytes = b""
-    outcome: Any = None
-    measured: Any = None
-    results: tuple[str | None, ...] = ()
-    failed: str | None = None
-    failed_type: str = ""
-    handle: Handle | None = None
-    linked: dict[str, tuple[int, str]] = field(default_factory=dict)
-    unreadable: str = ""
-    held: int = 0
-    values: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Handle:
-    """An open partial run: what it declared, and what is still to come."""
-
-    number: int
-    plan: Plan | None
-    fetches: set[str]
-    steps: Any
-    fed: dict[str, str] = field(default_factory=dict)
-    ended: int | None = None
-    unfinished: bool = True
-
-
-@dataclass
-class Parts:
-    """What the record is built from."""
-
-    calls: list[LoggedCall]
-    graphs: dict[int, GraphPlace]
-    sessions: dict[int, SessionPlace]
-    events: list[Event]
-    lines: Any
-    unreadable: list[tuple[int, str]]
-    tensorflow: str
-    optimizers: bool
 
 
 class Capture:
@@ -115,10 +53,8 @@ class Capture:
         self._moments = itertools.count()
         self._plan_numbers = itertools.count()
         self._counts: dict[tuple[int, bytes], int] = {}
-        self._readers: dict[tuple[int, bytes], TraceReader] = {}
+        self._book = Logbook(recorder, self.events)
         self._results: dict[str, tuple[int, str]] = {}
-        self._outcomes: dict[Any, Outcome] = {}
-        self._pending = 0
         self._finished = 0
         self._lock = threading.RLock()
 
@@ -190,7 +126,7 @@ class Capture:
         key = (event.plan.id, event.place.config)
         count = self._counts[key] = self._counts.get(key, -1) + 1
         trace = wanted(self.recorder.trace, count, conditional=event.plan.conditional)
-        reader = self._reader(event.plan, event.place)
+        reader = self._book.reader(event.plan, event.place)
         graph = trace and not reader.asked and not event.place.shared
         reader.asked = reader.asked or graph
         event.tracing = Tracing(options, metadata, trace=trace, graph=graph, dump=self._dump(event))
@@ -203,7 +139,9 @@ class Capture:
             return None
         from cachelab.tf.dumps import Dump
 
-        return Dump([*event.place.graph.tensors(event.plan), *self._reader(event.plan, event.place).inner_tensors()])
+        return Dump(
+            [*event.place.graph.tensors(event.plan), *self._book.reader(event.plan, event.place).inner_tensors()]
+        )
 
     def begin_setup(self, session: Any, arguments: tuple[Any, ...]) -> Event:
         """Note the start of the set-up of a partial run."""
@@ -216,11 +154,10 @@ class Capture:
         event = self._begin("partial_run_setup", session, names, {})
         steps = None
         if event.plan is not None:
-            from cachelab.explain.partial import HandleSteps
-
             steps = HandleSteps(event.plan)
             event.outcome = steps.step(set(), set())
-        event.handle = Handle(next(self._handle_numbers), event.plan, set(names[0]) | set(names[1]), steps)
+        declared = set(names[0]) | set(names[1])
+        event.handle = Handle(next(self._handle_numbers), event.plan, declared, steps, event.began)
         return event
 
     def begin_partial(self, session: Any, arguments: tuple[Any, ...]) -> Event:
@@ -314,13 +251,6 @@ class Capture:
             place.graph.grown.append((len(self.events), place.version, version))
         place.version = version
 
-    def _reader(self, plan: Plan, place: SessionPlace) -> TraceReader:
-        key = (plan.id, place.config)
-        reader = self._readers.get(key)
-        if reader is None:
-            reader = self._readers[key] = TraceReader(plan, place.graph.twins)
-        return reader
-
     # --- the call itself ------------------------------------------------------------------------------------------
 
     def carry_out(self, event: Event, arguments: tuple[Any, ...], proceed: Callable[..., Any]) -> Any:
@@ -348,10 +278,8 @@ class Capture:
                 event.ended = next(self._moments)
 
     def _failed(self, event: Event, error: BaseException) -> None:
-        from cachelab.explain.partial import failed
-
         if event.tracing is not None and event.plan is not None:
-            self._reader(event.plan, event.place).asked = False
+            self._book.reader(event.plan, event.place).asked = False
         event.failed, event.failed_type, event.trace = (
             str(error) or type(error).__name__,
             type(error).__name__,
@@ -387,116 +315,17 @@ class Capture:
             if event.handle is not None:
                 event.held += sum(_array(value).nbytes for value in result)
         if event.tracing is not None and event.tracing.traced:
-            event.metadata = event.tracing.result()
-            self._pending += len(event.metadata)
+            self._book.add(event, event.tracing.result())
             if event.tracing.dump is not None and event.plan is not None:
                 event.values = event.tracing.dump.read(event.plan)
-            if self._pending > PENDING:
-                self.read_traces()
 
-    # --- afterwards -----------------------------------------------------------------------------------------------
-
-    def read_traces(self) -> None:
-        """Read all traces that wait."""
-        with self._lock:
-            for event in self.events:
-                if event.metadata:
-                    self._read(event)
-            self._pending = 0
-
-    def _read(self, event: Event) -> None:
-        assert event.plan is not None
-        metadata = config_pb2.RunMetadata()
-        data, event.metadata = event.metadata, b""
-        try:
-            metadata.ParseFromString(data)
-            reader = self._reader(event.plan, event.place)
-            if metadata.partition_graphs and not reader.has_graph:
-                reader.graph(metadata.partition_graphs)
-            read = reader.read(metadata.step_stats)
-        except Exception as error:  # noqa: BLE001  the call itself went well
-            self.recorder.fault(error)
-            read = None
-        if read is None:
-            event.trace = "missing"
-        else:
-            event.outcome, event.measured = read
+    # --- afterwards ---------------------------------------------------------------------------------------------------
 
     def parts(self) -> Parts:
-        """Return the log, all traces read, with what the record is built from."""
+        """Return what the record is built from."""
         with self._lock:
-            self.read_traces()
             now = next(self._moments)
-            calls = [self._logged(event, now) for event in self.events]
-        import tensorflow as tf
-
-        materials = [call_material(event, self.recorder) for event in self.events]
-        return Parts(
-            calls,
-            self.graphs,
-            self.sessions,
-            self.events,
-            self.recorder.lines,
-            [(made.index, made.unreadable) for made in materials if made.unreadable],
-            tf.__version__,
-            any(optimized(place.config) for place in self.sessions.values()),
-        )
-
-    def _logged(self, event: Event, now: int) -> LoggedCall:
-        from cachelab.explain.partial import derived
-
-        place, plan = event.place, event.plan
-        outcome = event.outcome
-        if plan is not None and outcome is None:
-            reader = self._reader(plan, place)
-            outcome = reader.assumed()
-            if outcome is None:
-                if plan.id not in self._outcomes:
-                    self._outcomes[plan.id] = derived(plan)
-                outcome = self._outcomes[plan.id]
-            event.outcome = outcome
-        elif plan is not None and (event.handle is not None or event.failed):
-            # Equal outcomes are one object, so that equal calls are seen to be equal.
-            key = (plan.id, outcome.ran, tuple(sorted(outcome.fates.items())), outcome.complete)
-            outcome = event.outcome = self._outcomes.setdefault(key, outcome)
-        ended = now if event.ended is None else event.ended
-        began = event.began
-        if event.handle is not None:
-            first = next((other for other in self.events if other.handle is event.handle), event)
-            began, ended = first.began, now if event.handle.ended is None else event.handle.ended
-        refs = {} if plan is None else {place.graph.ref(name): found for name, found in event.feeds.items()}
-        return LoggedCall(
-            index=event.index,
-            kind=event.kind,
-            plan=plan,
-            session=place.number,
-            scope=place.scope,
-            config=self._config_number(place),
-            thread=event.thread,
-            feeds=refs,
-            began=began,
-            ended=ended,
-            start=event.start - self.recorder.origin,
-            seconds=event.seconds,
-            line=event.line,
-            outcome=outcome,
-            measured=event.measured,
-            failed=event.failed,
-            shared=place.shared,
-            handle=None if event.handle is None else event.handle.number,
-            trace=event.trace,
-            results=event.results,
-            values=event.values,
-            optimized=optimized(place.config),
-            fetches=event.names[0] + event.names[1],
-            fed=event.names[2],
-            graph=place.graph.number,
-            opaque=bool(event.unreadable),
-        )
-
-    def _config_number(self, place: SessionPlace) -> int:
-        known = list(dict.fromkeys(other.config for other in self.sessions.values()))
-        return known.index(place.config)
+        return self._book.parts(self.graphs, self.sessions, now)
 
     def material(self) -> Material:
         """Return what replays need."""
@@ -512,13 +341,6 @@ class Capture:
 def tensor_name(output: Any) -> str:
     """Return the name of a ``TF_Output``."""
     return f"{runtime.TF_OperationName(output.oper)}:{output.index}"
-
-
-def optimized(config: bytes) -> bool:
-    """Tell whether graph optimisation is on in a session configuration."""
-    parsed = config_pb2.ConfigProto()
-    parsed.ParseFromString(config)
-    return not parsed.graph_options.rewrite_options.disable_meta_optimizer
 
 
 def _array(value: Any) -> Any:

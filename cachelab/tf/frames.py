@@ -54,8 +54,9 @@ def frames(plan: Plan, called: frozenset[str], inlined: frozenset[str]) -> Frame
         inner = f"{flat.name[hub]}/" if own else outer
         if inner:
             prefix[row] = inner
-            if row in plan.closure.data:
-                names.setdefault(flat.name[row][len(inner) :], []).append(row)
+    for known, row in flat.index.items():  # an op that a function renamed is known under both names
+        if row in prefix and row in plan.closure.data:
+            names.setdefault(known[len(prefix[row]) :], []).append(row)
     return Frames({name: tuple(rows) for name, rows in names.items()}, prefix)
 
 

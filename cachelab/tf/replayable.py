@@ -8,7 +8,7 @@ from cachelab.i18n import translate as _
 from cachelab.material import CallMaterial
 
 if TYPE_CHECKING:
-    from cachelab.tf.capture import Event
+    from cachelab.tf.events import Event
     from cachelab.tf.recorder import Recorder
 
 

@@ -34,6 +34,9 @@ WHILES = frozenset({"While", "StatelessWhile"})
 Names = tuple[frozenset[str], frozenset[str]]
 """Names of calls that executed, and of those that were inlined."""
 
+HARMLESS = frozenset({"Const", "NoOp", "Placeholder", "PlaceholderV2", "VarHandleOp"})
+"""Types whose execution tells nothing."""
+
 
 class Node(NamedTuple):
     """A node of the optimised graph: type and names of its data inputs."""
@@ -74,6 +77,12 @@ class TraceReader:
         self._derived: Outcome | None = None
         flat = plan.flat
         self._hubs = {flat.name[row] for row in plan.closure.order if row in flat.outputs}
+        # The body of a call that is not inlined runs under names of its own, which the user's ops may have too.
+        self._bodies = {
+            flat.name[member][len(flat.name[row]) + 1 :]
+            for row in plan.closure.order
+            for member in flat.members.get(row, ())
+        }
 
     def graph(self, partitions: Iterable[Any]) -> None:
         """Take in the optimised graph (``RunMetadata.partition_graphs``)."""
@@ -111,16 +120,16 @@ class TraceReader:
         outcome = self._outcomes.get(executed)
         if outcome is None:
             called, inner = self._called(runs), self._inner(runs)
-            graph = {original(name): node for name, node in self._graph.items()}
-            names = {original(name) for name, _ in executed}
+            graph = {self._shown(name): node for name, node in self._graph.items()}
+            names = {self._shown(name) for name, _ in executed}
             for name, label in executed:
-                if original(name) not in graph or not self.has_graph:
-                    graph[original(name)] = parse(label)
+                if self._shown(name) not in graph or not self.has_graph:
+                    graph[self._shown(name)] = parse(label)
                 for row in inner.names.get(original(name), ()):
                     graph.setdefault(self.plan.flat.name[row], parse(label))
                     names.add(self.plan.flat.name[row])
-            rewritten = frozenset(original(name) for name in self._graph if REWRITTEN.match(name))
-            self.plan.bypass(self._unreached(executed))
+            rewritten = frozenset(self._shown(name) for name in self._graph if REWRITTEN.match(name))
+            self.plan.bypass(self._unreached(executed), self._strays(executed))
             fates = Fates(self.plan, self._twins, graph, rewritten, inner, complete=self.has_graph)
             for key in executed:
                 if (called, key) not in self._rows:
@@ -128,6 +137,11 @@ class TraceReader:
             ran = {row for key in executed for row in self._rows[called, key]}
             outcome = self._outcomes[executed] = fates.outcome(ran, names)
         return outcome
+
+    def _shown(self, name: str) -> str:
+        """Return the name under which users know what a node of the optimised graph stands for."""
+        row = self.plan.flat.index.get(original(name))
+        return original(name) if row is None else self.plan.flat.name[row]
 
     @staticmethod
     def _called(runs: Iterable[tuple[str, str]]) -> Names:
@@ -154,6 +168,20 @@ class TraceReader:
         return [
             ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
         ]
+
+    def _strays(self, executed: Iterable[tuple[str, str]]) -> list[int]:
+        """Return ops that ran though the call doesn't need them, as something it feeds lies between."""
+        flat, closure = self.plan.flat, self.plan.closure
+        if not closure.fed_reached:
+            return []
+        found = []
+        for name, label in executed:
+            row = flat.index.get(name)
+            if row is None or row in closure.data or name in self._bodies or flat.type[row] in HARMLESS:
+                continue
+            if parse(label).type == flat.type[row]:
+                found.append(row)
+        return found
 
     def _match(self, key: tuple[str, str], fates: Fates, inner: Frames) -> tuple[int, ...]:
         """Return the rows that a node's execution counts for; empty for nodes of the runtime's own."""
@@ -197,7 +225,8 @@ class TraceReader:
                 seconds[row] = seconds.get(row, 0.0) + sum(run.seconds for run in found) * share
                 start[row] = min(start.get(row, found[0].start), *(run.start for run in found))
                 device[row] = found[0].device
-                if "_Leaf_" not in key[0] and inner.prefix.get(row, "") + original(key[0]) == flat.name[row]:
+                named = flat.index.get(inner.prefix.get(row, "") + original(key[0]))
+                if named == row and "_Leaf_" not in key[0]:
                     sizes[row] = sizes.get(row, 0) + max(1, round(sum(run.bytes for run in found) * share))
                     count[row] = count.get(row, 0) + max(1, round(len(found) * share))
                     shape[row] = found[-1].shapes

@@ -81,3 +81,11 @@ def ran(session, fetches, feeds=None):
     options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
     value = session.run(fetches, feeds, options=options, run_metadata=metadata)
     return value, {node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats}
+
+
+@pytest.fixture(params=[True, False], ids=["control flow v2", "control flow v1"])
+def control_flow(request):
+    before = tf1.control_flow_v2_enabled()
+    (tf1.enable_control_flow_v2 if request.param else tf1.disable_control_flow_v2)()
+    yield
+    (tf1.enable_control_flow_v2 if before else tf1.disable_control_flow_v2)()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,3 +183,49 @@ def test_a_read_that_only_the_end_of_a_loops_body_waits_for(version):
     finally:
         control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
     assert any(finding.kind == "race" for finding in recorder.record().findings)
+
+
+def test_stateful_types_that_nobody_listed_are_never_redundant():
+    """TensorFlow's own word is the truth here: a stateful op without a resource does something unseen."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    from cachelab.tf.effects import LOCAL_CREATORS, PURE_THOUGH_STATEFUL, READS, VARIABLES, effects_of
+
+    def handles(arguments: Any) -> bool:
+        return any(a.is_ref or a.type == types_pb2.DT_RESOURCE for a in arguments)
+
+    def known(name: str) -> bool:
+        listed = name in PURE_THOUGH_STATEFUL | LOCAL_CREATORS | VARIABLES | READS
+        return listed or name.startswith(("TensorArray", "Stack"))
+
+    checked = 0
+    for name in dir(tf.raw_ops):
+        definition = op_def_registry.get(name)
+        if definition is None or not definition.is_stateful or known(name):
+            continue
+        if handles(definition.input_arg) or handles(definition.output_arg):
+            continue
+        told = effects_of(name)
+        assert told.draws or told.effect, name
+        checked += 1
+    assert checked > 100
+
+
+def test_an_op_that_runs_behind_a_fed_tensor_leaves_nothing_redundant():
+    """TensorFlow takes ``unstack(stack(a, b))`` for ``a, b`` though the stack was fed: then ``a`` is computed from."""
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
+        x = v1.placeholder(tf.float32, [2], name="x")
+        first = tf.exp(x, name="first")
+        stacked = tf.stack([first, x * 3.0], name="stacked")
+        y = tf.multiply(stacked[0] + 1.0, 2.0, name="y")
+        recorder = Recorder(trace="full").start()
+        fed = np.zeros((2, 2), "f")
+        results = [session.run(y, {x: np.full(2, value, "f"), stacked: fed}) for value in (1.0, 1.0, 2.0)]
+        recorder.stop()
+    for call in (1, 2):
+        if statuses(recorder, call)["y"] == "recomputed":
+            assert results[call].tobytes() == results[call - 1].tobytes()
+    assert all(op.status != "recomputed" for op in recorder.record().executions(2)) or np.all(results[2] == 2.0)

@@ -75,7 +75,7 @@ class Truth:
         return known
 
 
-def test_eight_threads_on_one_session(monkeypatch):  # noqa: PLR0915  one run, looked at from all sides
+def test_eight_threads_on_one_session(monkeypatch):
     graph = Graph()
     truth = Truth(graph)
     original = session_module.BaseSession._call_tf_sessionrun

@@ -378,6 +378,9 @@ def test_a_feed_that_the_runtime_took_behind_a_fed_tensor_is_a_source():
     assert [world.judge().status(call, y) for call in range(3)] == ["c", "r", "r"]
     world.plan([y], [x, h]).bypass([(x, 0)])
     assert [world.judge().status(call, y) for call in range(3)] == ["c", "r", "c"]
+    world.plan([y], [x, h]).bypass([], [h])  # an op ran that the call doesn't need
+    assert [world.judge().status(call, y) for call in range(3)] == ["c", "c", "c"]
+    assert world.judge().causes(1, y) == ["graph"]
 
 
 def test_branches_not_taken_contribute_no_sources():

@@ -280,7 +280,9 @@ def _check_counts(
         told = sum(op.count for ops in listed for op in ops if op.name.startswith(f"{name}_/") and op.type.endswith(
             ("PyFunc", "PyFuncStateless")) and op.executed)  # fmt: skip
         unknown = any(op.status == "unknown" for ops in listed for op in ops if op.name.startswith(f"{name}_/"))
-        if told != count and not unknown:
+        # Graph optimisation may look through a fed tensor and run what the call does not need.
+        stray = any(node.startswith(f"{name}_/") and node not in seen.closure for seen in calls for node in seen.nodes)
+        if told != count and not unknown and not stray:
             outcome.fault("count", f"{name} was entered {count} times, the record says {told}")
 
 
@@ -300,6 +302,8 @@ def _check_plain(
     """Issue the same calls without a recording, in fresh sessions, and compare results and errors."""
     if built.unseeded or any(finding.kind == "race" for finding in record.findings):
         return
+    if any(" a loop of this call reads and writes" in f" {cause.text}" for cause in record.causes):
+        return  # iterations run side by side
     plain = perform(program, built)
     agree: Callable[[Any, Any], bool] = _close if program.grappler else lambda a, b: exact(a) == exact(b)
     for index, ((one, told), (other, told_plain)) in enumerate(zip(recorded, plain, strict=True)):

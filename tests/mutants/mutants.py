@@ -40,8 +40,8 @@ MUTANTS = (
     Mutant(
         "a write of an earlier call is not counted",
         "explain/history.py",
-        "            self._current[call.scope, place] = Version(source, value, call.index, after[0])",
-        "            pass",
+        "            self._current[call.scope, place] = Version((kind, call.scope, place), value, call.index, row)\n",
+        "            pass\n",
     ),
     Mutant(
         "a write within the call is not counted",
@@ -52,14 +52,14 @@ MUTANTS = (
     Mutant(
         "a failed call's writes are not counted",
         "explain/history.py",
-        '                value, after = ("may", owner, call.index), written',
-        "                continue",
+        " in self._written(plan, judged.variant, ran):\n",
+        " in () if call.failed else self._written(plan, judged.variant, ran):\n",
     ),
     Mutant(
         "a failed call is a witness",
         "explain/history.py",
-        "        if call.failed:\n            return\n",
-        "",
+        "        if not call.failed:\n            self._note(judged, ran)\n",
+        "        self._note(judged, ran)\n",
     ),
     Mutant(
         "a stale key: versions are not looked at",
@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "an op with an effect may be recomputed",
         "explain/verdicts.py",
-        "        if row in call.variant.plan.flat.effects:",
-        "        if False:",
+        "        if row not in flat.effects:\n            return False\n",
+        "        if True:\n            return False\n",
     ),
     Mutant(
         "the walk goes on behind a fed tensor",
@@ -171,10 +171,11 @@ MUTANTS = (
         "        for mask in masks:\n            every |= mask\n",
     ),
     Mutant(
-        "the first iteration waits for what comes round",
+        "the first iteration of a loop waits for all that the loop waits for",
         "explain/orders.py",
-        "if flat.type[other] not in COMES_ROUND or other not in cycle)",
-        ")",
+        "                together |= bit.get(member, 0)\n",
+        "                together |= bit.get(member, 0)\n"
+        "                for other in closed.waits[member]:\n                    together |= self._done(other)\n",
     ),
     Mutant(
         "the writes of a branch are not seen behind it",
@@ -227,8 +228,8 @@ MUTANTS = (
     Mutant(
         "ref assigns are no writes",
         "tf/resources.py",
-        "                if not kind.reads_only and self._may_write(node.op):\n",
-        "                if not kind.reads_only and self._may_write(node.op) and not argument.ref:\n",
+        "                if not reads_only and self._may_write(node.op):\n",
+        "                if not reads_only and self._may_write(node.op) and not argument.ref:\n",
     ),
     Mutant(
         "a stateful op that is not listed is pure",

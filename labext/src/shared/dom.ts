@@ -49,19 +49,13 @@ export function prose(text: string): (Node | string)[] {
   return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }
 
-/**
- * Replace the content of `element` and give the focus back to the element with the same `data-key`,
- * and scrolled parts their place.
- */
+/** Replace the content of `element` and give the focus back to the element with the same `data-key`. */
 export function redraw(element: HTMLElement, ...children: Child[]): void {
   const root = element.getRootNode() as Document | ShadowRoot;
   const active = root.activeElement;
   const key = active && element.contains(active) ? active.getAttribute("data-key") : null;
-  const { scrollLeft, scrollTop } = element;
   element.replaceChildren();
   append(element, children);
-  element.scrollLeft = scrollLeft;
-  element.scrollTop = scrollTop;
   if (key !== null) {
     const again = [...element.querySelectorAll<HTMLElement>("[data-key]")].find((one) => one.dataset.key === key);
     again?.focus({ preventScroll: true });

@@ -43,7 +43,7 @@ export class MatrixPanel implements Panel {
     for (const stop of this.element.querySelectorAll<HTMLElement>('[data-cell][tabindex="0"]')) stop.tabIndex = -1;
     for (const [i, { group, row }] of this.shown.entries()) {
       row.classList.toggle("sel", group.id === selected?.id);
-      redraw(row.lastElementChild as HTMLElement, prose(this.why(group, this.isOpen(group))));
+      (row.lastElementChild as HTMLElement).replaceChildren(...prose(this.why(group, this.isOpen(group))));
       if (group.id === selected?.id || (!selected && !i)) row.querySelector<HTMLElement>(`[data-e="${at}"]`)?.setAttribute("tabindex", "0");
     }
     if (!this.element.querySelector('[data-cell][tabindex="0"]')) this.element.querySelector<HTMLElement>(`[data-cell][data-e="${at}"]`)?.setAttribute("tabindex", "0");

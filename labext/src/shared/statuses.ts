@@ -46,6 +46,6 @@ export const BOOKKEEPING: ReadonlySet<string> = new Set(
     "Const VarHandleOp VariableV2 Variable VarIsInitializedOp NoOp Placeholder PlaceholderV2 PlaceholderWithDefault " +
     "ReadVariableOp Identity _Arg _Retval Enter Exit NextIteration LoopCond Switch Merge RefEnter RefExit RefSwitch " +
     "RefMerge RefNextIteration ControlTrigger IteratorV2 Iterator AnonymousIteratorV3 HashTableV2 MutableHashTableV2 " +
-    "FIFOQueueV2 RefIdentity"
+    "FIFOQueueV2 RefIdentity OneShotIterator"
   ).split(" "),
 );

@@ -1,0 +1,136 @@
+"""The same for branches, loops and functions: each test is a fault that the engine once had."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+from engine_kinds import causes, kinds, off, op, recorded, variable
+
+tf1 = tf.compat.v1
+
+
+def test_kinds_branches_that_exclude_each_other_do_not_race(graph, control_flow):
+    v, x, flag = variable(), tf1.placeholder(tf.float32, []), tf1.placeholder(tf.bool, [])
+    out = tf.cond(flag, lambda: tf.identity(v.assign(x)), lambda: v.read_value() * 2.0)
+
+    def program(session):
+        session.run(v.initializer)
+        for number, way in enumerate((True, False, False)):
+            session.run(out, {flag: way, x: float(number)})
+
+    record = recorded(program)
+    assert "race" not in kinds(record)
+    doubled = [found for found in record.executions(3) if found.type == "Mul"]
+    assert [found.status for found in doubled] == ["recomputed"]  # the write of the other branch changed nothing
+
+
+def test_kinds_a_branch_and_an_outer_write_do_race(graph, control_flow):
+    v, flag = variable(), tf1.placeholder(tf.bool, [])
+    out = tf.cond(flag, lambda: v.read_value() * 2.0, lambda: tf.constant(0.0))
+    write = v.assign_add(1.0)
+
+    def program(session):
+        session.run(v.initializer)
+        session.run([out, write], {flag: True})
+
+    assert "race" in kinds(recorded(program))
+
+
+def test_kinds_branches_in_a_loop_may_both_run_in_one_call(graph, control_flow):
+    v, n = variable(), tf1.placeholder(tf.int32, [])
+
+    def body(i, total):
+        return i + 1, total + tf.cond(i % 2 > 0, lambda: v.read_value() * 2.0, lambda: tf.identity(v.assign_add(1.0)))
+
+    out = tf.while_loop(lambda i, _: i < n, body, (0, 0.0))[1]
+
+    def program(session):
+        session.run(v.initializer)
+        for _ in range(2):
+            session.run(out, {n: 4})
+
+    record = recorded(program)
+    doubled = [found for found in record.executions(2) if found.type == "Mul" and found.executed]
+    assert [found.status for found in doubled] == ["computed"]
+
+
+def test_kinds_ops_of_nested_functions_keep_apart(graph):
+    v, x = variable(), tf1.placeholder(tf.float32, [], "x")
+
+    @tf.function
+    def inner(t):
+        return tf.tanh(t) * v
+
+    @tf.function
+    def outer(t):
+        return inner(t) + inner(t * 2.0)
+
+    y = tf.identity(outer(x), name="y")
+
+    def program(session):
+        session.run(v.initializer)
+        session.run(y, {x: 1.0})
+        session.run(v.assign(3.0))
+        session.run(y, {x: 1.0})
+
+    record = recorded(program, config=off())
+    first = {found.name: (found.status, found.count) for found in record.executions(1) if not found.bookkeeping}
+    hub = "StatefulPartitionedCall"
+    inside = (f"{hub}/Tanh", f"{hub}_1/Tanh", f"{hub}/mul", f"{hub}_1/mul", "mul", "add")
+    body = [f"{hub}/{name}" for name in inside]
+    assert {name: first[name] for name in body} == dict.fromkeys(body, ("computed", 1))
+    assert op(record, 3, f"{hub}/{hub}/Tanh").status == op(record, 3, f"{hub}/{hub}_1/Tanh").status == "recomputed"
+    assert causes(record, 3, f"{hub}/{hub}/mul") == [("variable", "v", 2)]
+    assert op(record, 3, "y").status == "computed"
+
+
+def test_kinds_a_branch_is_untaken_though_the_other_only_passes_a_value_on(graph, control_flow):
+    x, flag = tf1.placeholder(tf.float32, [], "x"), tf1.placeholder(tf.bool, [])
+    out = tf.cond(flag, lambda: tf.exp(x), lambda: x)
+
+    def program(session):
+        session.run(out, {flag: False, x: 1.0})
+
+    (exp,) = [found for found in recorded(program).executions(0) if found.type == "Exp"]
+    assert (exp.status, exp.evidence) == ("untaken", "measured")
+
+
+def test_kinds_a_conditional_has_an_effect_only_where_the_taken_branch_has(graph):
+    v, flag = variable(), tf1.placeholder(tf.bool, [])
+    out = tf.cond(flag, lambda: tf.identity(v.assign_add(1.0)), lambda: tf.constant(2.0))
+
+    def program(session):
+        session.run(v.initializer)
+        for way in (False, False, True):
+            session.run(out, {flag: way})
+
+    record = recorded(program)
+    statuses = [[found.status for found in record.executions(k) if found.type == "If"] for k in (1, 2, 3)]
+    assert statuses == [["computed"], ["recomputed"], ["computed"]]
+    (hub,) = [found for found in record.executions(3) if found.type == "If"]
+    assert [cause.kind for cause in hub.causes] == ["effect"]
+
+
+def test_kinds_what_does_not_change_in_a_loop_is_equal_whatever_the_trip_count(graph, control_flow):
+    x, n = tf1.placeholder(tf.float32, [], "x"), tf1.placeholder(tf.int32, [])
+    out = tf.while_loop(lambda i, _: i < n, lambda i, total: (i + 1, total + tf.exp(x)), (0, 0.0))[1]
+
+    def program(session):
+        session.run(out, {x: 1.0, n: 3})
+        session.run(out, {x: 1.0, n: 2})
+
+    record = recorded(program, values=True, config=off())
+    assert "contradiction" not in kinds(record)
+    again = [found.status for found in record.executions(1) if found.type in {"Exp", "Enter"}]
+    assert "recomputed" in again  # version 1 orders the op after the loop's pivot, but its constants come in once
+
+
+def test_kinds_an_op_of_a_loop_that_its_function_renamed_is_counted_by_trip(graph):
+    n = tf1.placeholder(tf.int32, [])
+    out = tf.while_loop(lambda i, _: i < n, lambda i, total: (i + 1, total * 2.0), (0, 1.0))[1]
+
+    def program(session):
+        session.run(out, {n: 3})
+
+    counts = {found.name: found.count for found in recorded(program).executions(0) if not found.bookkeeping}
+    assert counts["while/body/mul"] == 3
+    assert counts["while/cond/Less"] == 4
