@@ -13,7 +13,7 @@ from cachelab.explain.closure import Signature, closure
 from cachelab.explain.plan import LAST, make_plan
 from cachelab.i18n import translate as _
 from cachelab.tf.effects import OUTWARD, PYTHON
-from cachelab.tf.flatten import Flattener
+from cachelab.tf.flatten import CONDITIONALS, WHILES, Flattener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -257,6 +257,9 @@ class Facts:
             return _("it stands for an array that lives for one call only")
         if self.flat.index[name] in self.flat.outputs and (op._control_outputs or op.op_def.is_stateful):
             return _("TensorFlow runs the call that gives it in any case")
+        if op.type in CONDITIONALS or op.type in WHILES:
+            # Measured: consumers of a fed output of a lowered While get other values than those fed.
+            return _("TensorFlow replaces the op that gives it, so that a fed value can get lost; name its `Identity`")
         if not self.graph.is_feedable(value):
             return _("TensorFlow does not let it be fed")
         return ""

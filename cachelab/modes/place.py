@@ -129,7 +129,7 @@ class PrivateGraph:
         self.facts = Facts(self.graph)
         self.reader = Reader(self.facts)
         self.unseeded = frozenset(
-            name for name in self.facts.drawing() if name in unseeded or name.rpartition("/")[2] in unseeded
+            name for name in self.facts.drawing() if any(name == bare or name.endswith(f"/{bare}") for bare in unseeded)
         )
         self.unseeded |= shuffles.keys()
         self._setters: dict[str, tuple[Any, Any]] = {}
