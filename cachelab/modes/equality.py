@@ -200,12 +200,18 @@ class Judge:
         return reason
 
     def _unseeded(self, call: int, fetch: str) -> str:
-        """Return the random op without a seed that a recorded result depends on."""
+        """Return the random op that makes a recorded result another one in every session."""
         material = self.script.calls[call]
         fetches = (fetch,) if fetch else material.fetches
         closure = self.script.facts(material).closure(fetches, () if fetch else material.targets, material.feeds)
         found = closure & self.script.graph(material).unseeded
-        return _("`{op}` has no seed and draws other numbers in every session").format(op=min(found)) if found else ""
+        if found:
+            return _("`{op}` has no seed and draws other numbers in every session").format(op=min(found))
+        looped = closure & self.script.facts(material).drawing_in_loops()
+        if looped:
+            text = _("`{op}` draws in a loop, whose iterations may run side by side: which draws first is open")
+            return text.format(op=min(looped))
+        return ""
 
     def _opaque(self, call: int, fetch: str) -> str:
         """Return the op of unknown effect that a result depends on."""

@@ -122,6 +122,11 @@ class Facts:
         """Return the ops that draw random numbers."""
         return frozenset(self.flat.name[row] for row, kind in self.flat.draws.items() if kind == "random")
 
+    def drawing_in_loops(self) -> frozenset[str]:
+        """Return the ops that draw random numbers in a loop, whose iterations may run side by side."""
+        inner = {self.flat.name[row] for row in self.flat.frame} | self.frames().keys()
+        return self.drawing() & inner
+
     def _sum(self, names: frozenset[str]) -> Effects:
         flat = self.flat
         total: dict[str, set[Any]] = {field.name: set() for field in fields(Effects)}

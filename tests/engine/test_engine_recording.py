@@ -247,7 +247,15 @@ def test_threads_are_all_recorded(graph, start):
     y = tf.exp(x, name="y")
     recorder = start()
     with tf1.Session() as session:
-        threads = [threading.Thread(target=lambda: [session.run(y, {x: 1.0}) for _ in range(20)]) for _ in range(4)]
+        together = threading.Barrier(4)  # the number of a thread that ended is given to another
+
+        def work():
+            together.wait()
+            for _ in range(20):
+                session.run(y, {x: 1.0})
+            together.wait()
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
