@@ -303,3 +303,4 @@ class Facts:
             found[op.name] = number
             if op.type not in ends:
                 stack.extend(user for output in op.outputs for user in output.consumers() if user.name in self.ops)
+                stack.extend(user for user in op._control_outputs if user.name in self.ops)
