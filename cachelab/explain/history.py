@@ -121,6 +121,9 @@ class History:
         self._key_memo: dict[tuple[tuple[int, int], tuple[int, ...], int], tuple[tuple[int, int, int], ...]] = {}
         self._current: dict[tuple[str, str], Version] = {}
         self._epoch: dict[str, Version] = {}
+        self._stamp = 0
+        self._steady: dict[tuple[int, int], bool] = {}
+        self._vector_at: tuple[Any, tuple[int, ...]] = (None, ())
         self._executed: dict[tuple[int, int, int, int], dict[Entry, Run]] = {}
         self._groups: dict[int, dict[tuple[Variant, Outcome], int]] = {}
         self._latest: dict[int, Run] = {}
@@ -145,6 +148,7 @@ class History:
             call = calls[i]
             if call.plan is None:
                 if call.opaque and not begins:
+                    self._stamp += 1
                     self._epoch[call.scope] = Version(("variable", call.scope, ""), ("hidden", call.index), call.index)
             elif begins:
                 found = judged[i] = self._begin(call, [calls[j] for j in neighbours.get(i, ())], handles)
@@ -204,8 +208,7 @@ class History:
         assert plan is not None
         assert outcome is not None
         variant = plan.variant(outcome.ran if outcome.complete else None)
-        overlapped = _Overlapped([other for other in neighbours if other.scope == call.scope])
-        vector = tuple(self.number(self._version(call, plan, slot, overlapped)) for slot in variant.slots)
+        vector = self._vector(call, variant, neighbours)
         if call.handle is not None:  # what a handle reads without feeds it reads once, at its set-up
             earlier = handles.get(call.handle)
             if earlier is not None:
@@ -226,6 +229,23 @@ class History:
             same.append(self._matching(variant, number, found, outcome) if found else ())
         judged.same = tuple(same)
         return judged
+
+    def _vector(self, call: LoggedCall, variant: Variant, neighbours: list[LoggedCall]) -> tuple[int, ...]:
+        """Return the version numbers of a call's sources; those of its last like if nothing was written since."""
+        steady = self._steady.get(variant.id)
+        if steady is None:
+            kinds = {slot.kind if not slot.after else "written" for slot in variant.slots}
+            steady = self._steady[variant.id] = kinds <= {"feed", "cell"}
+        steady = steady and not neighbours and not call.shared and call.handle is None and call.kind == "run"
+        moment = (variant.id, call.scope, self._stamp, tuple(call.feeds.items()))
+        if steady and self._vector_at[0] == moment:
+            return self._vector_at[1]
+        overlapped = _Overlapped([other for other in neighbours if other.scope == call.scope])
+        plan = variant.plan
+        vector = tuple(self.number(self._version(call, plan, slot, overlapped)) for slot in variant.slots)
+        if steady:
+            self._vector_at = (moment, vector)
+        return vector
 
     def _groups_before(
         self, graph: int, variant: Variant, outcome: Outcome
@@ -266,6 +286,7 @@ class History:
             kind = plan.flat.cells[cell].kind
             value: Any = (owner, last) if certain else ("may", owner, call.index)
             row = last[0] if certain else written[0]
+            self._stamp += 1
             self._current[call.scope, place] = Version((kind, call.scope, place), value, call.index, row)
             if kind == "opaque":  # an unknown handle: it may have been any of them
                 source = (kind, call.scope, place)
