@@ -122,7 +122,6 @@ class History:
         self._current: dict[tuple[str, str], Version] = {}
         self._epoch: dict[str, Version] = {}
         self._stamp = 0
-        self._steady: dict[tuple[int, int], bool] = {}
         self._vector_at: tuple[Any, tuple[int, ...]] = (None, ())
         self._executed: dict[tuple[int, int, int, int], dict[Entry, Run]] = {}
         self._groups: dict[int, dict[tuple[Variant, Outcome], int]] = {}
@@ -232,18 +231,15 @@ class History:
 
     def _vector(self, call: LoggedCall, variant: Variant, neighbours: list[LoggedCall]) -> tuple[int, ...]:
         """Return the version numbers of a call's sources; those of its last like if nothing was written since."""
-        steady = self._steady.get(variant.id)
-        if steady is None:
-            kinds = {slot.kind if not slot.after else "written" for slot in variant.slots}
-            steady = self._steady[variant.id] = kinds <= {"feed", "cell"}
-        steady = steady and not neighbours and not call.shared and call.handle is None and call.kind == "run"
+        alone = not neighbours and not call.shared and call.handle is None
         moment = (variant.id, call.scope, self._stamp, tuple(call.feeds.items()))
-        if steady and self._vector_at[0] == moment:
+        if alone and self._vector_at[0] == moment:
             return self._vector_at[1]
         overlapped = _Overlapped([other for other in neighbours if other.scope == call.scope])
-        plan = variant.plan
-        vector = tuple(self.number(self._version(call, plan, slot, overlapped)) for slot in variant.slots)
-        if steady:
+        versions = [self._version(call, variant.plan, slot, overlapped) for slot in variant.slots]
+        vector = tuple(self.number(version) for version in versions)
+        # Only contents and what earlier calls wrote stand still; all else belongs to this call alone.
+        if alone and all(isinstance(v.value, str) or self._current.get(v.source[1:]) is v for v in versions):
             self._vector_at = (moment, vector)
         return vector
 
