@@ -196,7 +196,7 @@ class Fates:
             return "t", -1
         if node is not None and node.type == "Const":
             return "k", -1
-        if row in self._constant and row not in flat.effects:
+        if self._foldable(row):
             return "k", -1
         twin = by_number.get(self._numbers.get(row, -1))
         if twin is not None and twin != row:
@@ -207,6 +207,13 @@ class Fates:
         if node is not None or (row in flat.effects and not self._complete):
             return "x", -1
         return "p", -1
+
+    def _foldable(self, row: int) -> bool:
+        """Tell whether the optimiser could work out an op once and for all, if it is gone."""
+        if self.plan.flat.type[row] == "PyFuncStateless":  # the optimiser believes that, and runs it itself
+            inputs = {ref[0] for ref in self.plan.closure.data.get(row, ())}
+            return row not in self.plan.closure.fed and inputs <= self._constant
+        return row in self._constant and row not in self.plan.flat.effects
 
     def _untaken(self, row: int, ran: set[int], node: Node | None, executed: set[str]) -> bool:
         """Tell whether an absent op lies in a branch that was not taken (and was not merely optimised away)."""

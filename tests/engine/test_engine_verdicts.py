@@ -327,3 +327,36 @@ def test_two_sessions_have_variables_of_their_own(graph, start):
     assert [status for status in done.status("y") if status] == ["computed", "computed"]
     assert done.op(5, "y").causes[0].kind == "new_session"
     assert [status for status in done.status("pure") if status] == ["computed", "recomputed"]
+
+
+def test_a_handle_passed_on_is_the_same_variable(graph, start):
+    v = tf1.get_variable("v", initializer=2.0, use_resource=True)
+    handle = tf.identity(v.handle, name="handle")
+    y = tf.multiply(tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32), 3.0, name="y")
+    with tf1.Session(config=plain_config()) as session:
+        session.run(v.initializer)
+        recorder = start()
+        values = [session.run(y), session.run(y), session.run(v.assign(5.0)), session.run(y)]
+        done = Recorded(recorder)
+    assert values == [6.0, 6.0, 5.0, 15.0]
+    assert done.status("y") == ["computed", "recomputed", None, "computed"]
+    assert done.causes(3, "y") == [("variable", "v")]
+
+
+def test_a_variable_read_in_a_branch_of_control_flow_version_1(graph, start):
+    tf1.disable_control_flow_v2()
+    try:
+        p, x = tf1.placeholder(tf.bool, [], "p"), tf1.placeholder(tf.float32, [], "x")
+        v = tf1.get_variable("v", initializer=2.0, use_resource=True)
+        y = tf.sin(tf.cond(p, lambda: v * 2.0, lambda: x), name="y")
+    finally:
+        tf1.enable_control_flow_v2()
+    with tf1.Session(config=plain_config()) as session:
+        session.run(v.initializer)
+        recorder = start(trace="full")
+        feeds = {p: True, x: 1.0}
+        values = [session.run(y, feeds), session.run(y, feeds), session.run(v.assign(5.0)), session.run(y, feeds)]
+        done = Recorded(recorder)
+    assert values[0] == values[1] != values[3]
+    assert done.status("y") == ["computed", "recomputed", None, "computed"]
+    assert done.causes(3, "y") == [("variable", "v")]
