@@ -47,7 +47,7 @@ class Logbook:
         key = (plan.id, place.config)
         reader = self._readers.get(key)
         if reader is None:
-            reader = self._readers[key] = TraceReader(plan, place.graph.twins)
+            reader = self._readers[key] = TraceReader(plan, place.graph.twins, optimized=optimized(place.config))
         return reader
 
     def add(self, event: Event, metadata: bytes) -> None:

@@ -8,6 +8,7 @@ ends as executed, merged, folded, fused, pruned or untaken by comparing the opti
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.log import Measured, Outcome
@@ -64,10 +65,13 @@ class TraceReader:
         The plan.
     twins
         Finds ops that compute the same (for ``merged``).
+    optimized
+        Whether graph optimisation is on.
     """
 
-    def __init__(self, plan: Plan, twins: Twins) -> None:
+    def __init__(self, plan: Plan, twins: Twins, *, optimized: bool = False) -> None:
         self.plan = plan
+        self._optimized = optimized
         self._twins = twins
         self._graph: dict[str, Node] = {}
         self.has_graph = self.asked = False
@@ -155,17 +159,39 @@ class TraceReader:
             self._frames[called] = frames(self.plan, *called)
         return self._frames[called]
 
+    @cached_property
+    def _above(self) -> tuple[Ref, ...]:
+        """Fed tensors that lead to other fed tensors: graph optimisation can compute from them all the same.
+
+        Of ``(x + x) * c`` with ``x`` and the sum fed it may make one kernel that takes ``x``; as ``x`` may be needed
+        otherwise too, the trace does not tell.
+        """
+        flat, feeds = self.plan.flat, self.plan.signature.feeds
+        found: set[Ref] = set()
+        seen: set[int] = set()
+        pending = [ref[0] for ref in feeds]
+        while pending:
+            row = pending.pop()
+            for ref in flat.inputs[row] if row not in seen else ():
+                if ref in feeds:
+                    found.add(ref)
+                if ref[0] >= 0:
+                    pending.append(ref[0])
+            seen.add(row)
+        return tuple(sorted(found))
+
     def _unreached(self, executed: Iterable[tuple[str, str]]) -> list[Ref]:
         """Return fed tensors that a node took as input though nothing that the call needs does."""
         plan = self.plan
+        found = list(self._above) if self._optimized else []
         stray = {
             f"_arg_{plan.flat.name[ref[0]]}_{ref[1]}_": ref for ref in plan.signature.feeds - plan.closure.fed_reached
         }
         if not stray:
-            return []
+            return found
         taken = {name for node, label in executed if not node.startswith("_retval_") for name in parse(label).inputs}
         stems = {name.rpartition(":")[0] or name for name in taken if name.startswith("_arg_")}
-        return [
+        return found + [
             ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
         ]
 
