@@ -8,7 +8,6 @@ ends as executed, merged, folded, fused, pruned or untaken by comparing the opti
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.log import Measured, Outcome
@@ -71,7 +70,6 @@ class TraceReader:
 
     def __init__(self, plan: Plan, twins: Twins, *, optimized: bool = False) -> None:
         self.plan = plan
-        self._optimized = optimized
         self._twins = twins
         self._graph: dict[str, Node] = {}
         self.has_graph = self.asked = False
@@ -87,6 +85,8 @@ class TraceReader:
             for row in plan.closure.order
             for member in flat.members.get(row, ())
         }
+        if optimized:
+            plan.bypass(self._above())
 
     def graph(self, partitions: Iterable[Any]) -> None:
         """Take in the optimised graph (``RunMetadata.partition_graphs``)."""
@@ -159,7 +159,6 @@ class TraceReader:
             self._frames[called] = frames(self.plan, *called)
         return self._frames[called]
 
-    @cached_property
     def _above(self) -> tuple[Ref, ...]:
         """Fed tensors that lead to other fed tensors: graph optimisation can compute from them all the same.
 
@@ -183,15 +182,14 @@ class TraceReader:
     def _unreached(self, executed: Iterable[tuple[str, str]]) -> list[Ref]:
         """Return fed tensors that a node took as input though nothing that the call needs does."""
         plan = self.plan
-        found = list(self._above) if self._optimized else []
         stray = {
             f"_arg_{plan.flat.name[ref[0]]}_{ref[1]}_": ref for ref in plan.signature.feeds - plan.closure.fed_reached
         }
         if not stray:
-            return found
+            return []
         taken = {name for node, label in executed if not node.startswith("_retval_") for name in parse(label).inputs}
         stems = {name.rpartition(":")[0] or name for name in taken if name.startswith("_arg_")}
-        return found + [
+        return [
             ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
         ]
 
