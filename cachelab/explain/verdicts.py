@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from cachelab.explain.log import Measured
     from cachelab.explain.plan import Plan
 
-EFFECT_KINDS = frozenset({"random", "iterator", "opaque"})
-
 
 class Estimates:
     """Mean op seconds, bytes and counts of the traced calls of each plan, for its calls without a trace."""
@@ -66,7 +64,6 @@ class Verdicts:
         self._cause_index: dict[CauseRow, int] = {}
         self._text_index: dict[tuple[int, str], int] = {}
         self._patterns: dict[Any, int] = {}
-        self._keep: list[Any] = []
         self.witnessed: list[tuple[int, int, int]] = []
         self.apart: list[tuple[int, int, int]] = []
 
@@ -100,13 +97,12 @@ class Verdicts:
 
         def relative(entries: tuple[tuple[tuple[Entry, int], ...], ...]) -> Any:
             return tuple(
-                tuple((id(entry.outcome), entry.variant.id, entry.number, index - other) for entry, other in found)
+                tuple((entry.outcome, entry.variant.id, entry.number, index - other) for entry, other in found)
                 for found in entries
             )
 
-        self._keep.append(call.outcome)  # its id stays in use
         if call.repeats is not None:
-            return (call.variant.id, id(call.outcome), index - call.repeats)
+            return (call.variant.id, call.outcome, index - call.repeats)
         groups, moved = [], set()
         for other, outcome, earlier in call.groups:
             if other is call.variant:
@@ -120,13 +116,13 @@ class Verdicts:
                     if entry.variant is other and other_call == earlier
                 )
                 moved.update(slot for part in slots for slot, _known in part)
-            groups.append((other.id, id(outcome), index - earlier, slots))
+            groups.append((other.id, outcome, index - earlier, slots))
         named = tuple(
             (slot, *self._reasons.writer(call, version), _state(version.value))
             for slot in sorted(moved)
             for version in (self._history.versions[call.vector[slot]],)
         )
-        return (call.variant.id, id(call.outcome), relative(call.same), tuple(groups), named)
+        return (call.variant.id, call.outcome, relative(call.same), tuple(groups), named)
 
     # --- one call -------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.client import pywrap_tf_session as runtime
 
@@ -172,7 +173,7 @@ class Capture:
         if handle is None:
             event.unreadable = "the handle was set up before the recording"
             return event
-        event.held = sum(_array(value).nbytes for value in values.values())
+        event.held = sum(np.asarray(value).nbytes for value in values.values())
         event.feeds = {**handle.fed, **event.feeds}
         return event
 
@@ -224,7 +225,7 @@ class Capture:
             linked: dict[str, tuple[int, str]] = {}
             for name, value in values.items():
                 feeds[name] = digest(value)
-                recorder.store.put(feeds[name], _array(value))
+                recorder.store.put(feeds[name], np.asarray(value))
                 source = self._results.get(feeds[name])
                 if source is not None and is_telling(value):
                     linked[name] = source
@@ -309,11 +310,11 @@ class Capture:
             for name, value in zip(event.names[0], result, strict=False):
                 found = digest(value)
                 digests.append(found)
-                recorder.store.put(found, _array(value))
+                recorder.store.put(found, np.asarray(value))
                 self._results[found] = (event.index, name)
             event.results = tuple(digests)
             if event.handle is not None:
-                event.held += sum(_array(value).nbytes for value in result)
+                event.held += sum(np.asarray(value).nbytes for value in result)
         if event.tracing is not None and event.tracing.traced:
             self._book.add(event, event.tracing.result())
             if event.tracing.dump is not None and event.plan is not None:
@@ -341,9 +342,3 @@ class Capture:
 def tensor_name(output: Any) -> str:
     """Return the name of a ``TF_Output``."""
     return f"{runtime.TF_OperationName(output.oper)}:{output.index}"
-
-
-def _array(value: Any) -> Any:
-    import numpy as np
-
-    return np.asarray(value)

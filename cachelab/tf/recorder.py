@@ -146,28 +146,25 @@ class Recorder:
 
     def on_run(self, session: Any, arguments: tuple[Any, ...], proceed: Callable[..., Any]) -> Any:
         """Record a run; the user's result or error passes through unchanged."""
-        event = self._guard(self._captured().begin_run, session, arguments)
-        if event is None:
-            return proceed(*arguments)
-        return self._captured().carry_out(event, arguments, proceed)
+        return self._observe(self._captured().begin_run, session, arguments, proceed)
 
     def on_setup(self, session: Any, arguments: tuple[Any, ...], proceed: Callable[..., Any]) -> Any:
         """Record the set-up of a partial run."""
-        event = self._guard(self._captured().begin_setup, session, arguments)
-        if event is None:
-            return proceed(*arguments)
-        return self._captured().carry_out(event, arguments, proceed)
+        return self._observe(self._captured().begin_setup, session, arguments, proceed)
 
     def on_partial(self, session: Any, arguments: tuple[Any, ...], proceed: Callable[..., Any]) -> Any:
         """Record a piece of a partial run."""
-        event = self._guard(self._captured().begin_partial, session, arguments)
-        if event is None:
-            return proceed(*arguments)
-        return self._captured().carry_out(event, arguments, proceed)
+        return self._observe(self._captured().begin_partial, session, arguments, proceed)
 
     def on_callable(self, made: Any, arguments: tuple[Any, ...], proceed: Callable[..., Any]) -> Any:
         """Record a call of a callable made from options."""
-        event = self._guard(self._captured().begin_callable, made, arguments)
+        return self._observe(self._captured().begin_callable, made, arguments, proceed)
+
+    def _observe(
+        self, begin: Callable[..., Any], subject: Any, arguments: tuple[Any, ...], proceed: Callable[..., Any]
+    ) -> Any:
+        """Note the start of a call and carry it out; if noting it failed, the user's call happens all the same."""
+        event = self._guard(begin, subject, arguments)
         if event is None:
             return proceed(*arguments)
         return self._captured().carry_out(event, arguments, proceed)
