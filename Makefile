@@ -3,6 +3,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+EXTENSION := $(VENV)/.extension
+FRONT := $(shell find labext -path labext/node_modules -prune -o -path labext/lib -prune -o -path labext/.yarn -prune \
+  -o -type f ! -name '*.md' -print)
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))
 CANDIDATES := python3 python3.13 python3.12 python3.11 python3.10 python
 PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(SUPPORTED)' 2>/dev/null && { echo $$p; break; }; done)
@@ -21,7 +24,7 @@ help:
 	@echo 'make bench        what recording costs'
 	@echo 'make bench-peers  side by side with other ways to do the same'
 
-setup: $(STAMP)
+setup: $(STAMP) $(EXTENSION)
 
 # Only a changed pyproject.toml installs again, so that the second run is quick.
 $(STAMP): pyproject.toml
@@ -31,7 +34,14 @@ $(STAMP): pyproject.toml
 	@if ! '$(PYTHON)' -c 'import ensurepip, venv' 2>/dev/null; then \
 	  echo '$(PYTHON) has no venv module; on Debian and Ubuntu it is the package python3-venv.' >&2; exit 1; fi
 	'$(PYTHON)' -m venv $(VENV)
+	@echo 'Installing what CacheLab needs and building its JupyterLab extension: some minutes, the first time.'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+# A changed front end is built again with the tools that are there by then, which needs no network.
+$(EXTENSION): $(FRONT) | $(STAMP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-index --no-build-isolation --editable .
 	@touch $@
 
 lab: setup
@@ -60,4 +70,4 @@ bench-peers: setup
 	$(BIN)/python benchmarks/per_example.py --peers .venv-peers/bin/python
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) cachelab/labextension labext/lib .mypy_cache .ruff_cache .pytest_cache
