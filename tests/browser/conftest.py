@@ -148,6 +148,31 @@ def notebook7(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.close()
 
 
+@pytest.fixture(scope="session")
+def extension() -> Path:
+    """Return the folder of the built JupyterLab extension, which ``make`` keeps up to date."""
+    built = ROOT / "cachelab" / "labextension" / "package.json"
+    parts = [ROOT / "labext" / name for name in ("src", "style", "schema", "package.json")]
+    sources = [path for part in parts for path in (part, *part.rglob("*")) if path.is_file()]
+    if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        pytest.fail("The JupyterLab extension is not built from these sources: make setup, or jlpm build:lab in labext")
+    return built.parent
+
+
+@pytest.fixture(scope="session")
+def lab_with_extension(extension: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("labext"), "lab", extension)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def notebook7_with_extension(extension: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("notebook7-labext"), "notebook", extension)
+    yield server
+    server.close()
+
+
 _PANEL = (
     "[...(window.jupyterapp?.shell?.widgets('main') ?? [])].find((one) => one.sessionContext && one.content?.widgets)"
 )

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import face_samples
-import front_node
 import pytest
-from conftest import Server
 
 from cachelab.store import to_json
 from cachelab.views.mime import MIME_TYPE
@@ -23,27 +17,6 @@ import face_samples
 from cachelab.recording import Recording
 from cachelab.session_state import recordings
 recordings.add(Recording(record=face_samples.record()))"""
-
-
-@pytest.fixture(scope="session")
-def extension():
-    """Return the built extension; built here where it is not, which needs what ``make lab`` installs."""
-    folder = front_node.ROOT / "cachelab" / "labextension"
-    if not (folder / "package.json").exists():
-        if not (front_node.ROOT / "labext" / "node_modules" / "@jupyterlab").exists():
-            pytest.skip("the JupyterLab extension is not built: run jlpm install and jlpm build:lab in labext")
-        bins = os.pathsep.join([str(Path(sys.executable).parent), str(front_node.node_path().parent)])
-        env = {**os.environ, "PATH": bins + os.pathsep + os.environ["PATH"]}
-        for command in (["jlpm", "build:lib"], ["jlpm", "build:labextension"]):
-            subprocess.run(command, cwd=front_node.ROOT / "labext", env=env, check=True, timeout=300)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def lab_with_extension(extension, tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("labext"), "lab", extension)
-    yield server
-    server.close()
 
 
 def switch(book):
