@@ -65,7 +65,7 @@ def test_the_wheel_holds_the_package_and_the_extension_and_nothing_of_the_tree(w
 
 def test_a_fresh_environment_shows_the_extension_enabled(fresh):
     listed = lab_extensions(fresh)
-    assert re.search(r"cachelab v\S+ enabled OK", listed), listed
+    assert re.search(r"cachelab v\S+ enabled OK \(python, cachelab\)", listed), listed
 
 
 def test_a_fresh_environment_loads_cachelab_without_tensorflow(fresh, tmp_path):
@@ -87,6 +87,6 @@ shell.run_line_magic("cachelab", "mode memo")
 @pytest.mark.skipif(Path(sys.prefix) != ROOT / ".venv", reason="not the environment that make sets up")
 def test_the_environment_of_make_shows_the_extension_enabled_and_up_to_date():
     listed = lab_extensions(sys.executable)
-    assert re.search(r"cachelab v\S+ enabled OK", listed), listed
+    assert re.search(r"cachelab v\S+ enabled OK \(python, cachelab\)", listed), listed
     installed, built = Path(sys.prefix) / EXTENSION, ROOT / "cachelab" / "labextension"
     assert (installed / "package.json").read_text() == (built / "package.json").read_text()
