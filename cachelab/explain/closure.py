@@ -28,7 +28,8 @@ class Closure:
 
     ``order`` has every row after the rows that it waits for; the rows of a cycle (a loop) stand together and are
     listed in ``cycles``. ``data`` and ``waits`` give for each row the resolved data inputs that are not fed, and
-    all rows that it waits for. ``fed`` gives the fed tensors among its data inputs.
+    all rows that it waits for. ``fed`` gives the fed tensors among its data inputs. ``aliases`` is that of the graph,
+    without what a feed cuts off from the variable.
     """
 
     order: tuple[int, ...]
@@ -37,6 +38,7 @@ class Closure:
     waits: dict[int, tuple[int, ...]]
     fed: dict[int, tuple[Ref, ...]]
     fed_reached: frozenset[Ref]
+    aliases: dict[int, tuple[int, ...]]
 
 
 def closure(flat: FlatGraph, signature: Signature) -> Closure:
@@ -75,7 +77,28 @@ def closure(flat: FlatGraph, signature: Signature) -> Closure:
         pending.extend(hubs)
     reached.update(ref for ref in signature.fetches if ref in feeds)
     order, cycles = _ordered(data, waits)
-    return Closure(order, cycles, data, waits, fed, frozenset(reached))
+    aliases = _aliases(flat, order, data, frozenset(reached))
+    return Closure(order, cycles, data, waits, fed, frozenset(reached), aliases)
+
+
+def _aliases(
+    flat: FlatGraph, order: tuple[int, ...], data: dict[int, tuple[Ref, ...]], reached: frozenset[Ref]
+) -> dict[int, tuple[int, ...]]:
+    """Return the rows whose outputs share the buffer of a ref variable: what comes of a fed value shares none."""
+    if not any(ref[0] in flat.aliases for ref in reached):
+        return flat.aliases
+    found: dict[int, tuple[int, ...]] = {}
+    for row in order:
+        shared = flat.aliases.get(row, ())
+        if shared and flat.inputs[row] and not flat.writes.get(row):  # passed on from its inputs, which may be fed
+            makers = [flat.resolve(ref)[0] for ref in data[row]]
+            virtual = any(flat.type[maker].startswith("_") for maker in makers)  # as a whole, whatever it selects
+            if not virtual and all(maker in found or maker not in flat.aliases for maker in makers):
+                passed = {cell for maker in makers for cell in found.get(maker, ())}
+                shared = tuple(cell for cell in shared if cell in passed)
+        if shared:
+            found[row] = shared
+    return found
 
 
 def _inputs(flat: FlatGraph, row: int, feeds: frozenset[Ref]) -> tuple[list[Ref], list[Ref], list[int]]:

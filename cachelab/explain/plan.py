@@ -100,8 +100,8 @@ class Plan:
         found = {cell for row in self.closure.order for cell in flat.reads.get(row, ())}
         for row, refs in self.closure.data.items():
             for ref in refs:
-                found.update(flat.aliases.get(ref[0], ()))
-            found.update(flat.aliases.get(row, ()))
+                found.update(self.closure.aliases.get(ref[0], ()))
+            found.update(self.closure.aliases.get(row, ()))
         return frozenset(cell for cell in found if not flat.cells[cell].local)
 
     @cached_property
@@ -161,20 +161,20 @@ class Plan:
         flat = self.flat
         for row in self.closure.order:
             cells = set(flat.reads.get(row, ()))
-            if not flat.aliases.get(row):
+            if not self.closure.aliases.get(row):
                 for ref in self.closure.data[row]:
-                    cells.update(flat.aliases.get(ref[0], ()))
+                    cells.update(self.closure.aliases.get(ref[0], ()))
             if row in flat.writes:
                 cells -= set(flat.writes[row])
             for cell in cells & self.writers.keys():
                 race = self.state(row, cell, None).race
                 if race is not None:
                     yield Race(cell, row, race)
-                elif not flat.aliases.get(row):
+                elif not self.closure.aliases.get(row):
                     found = (self.replaced(row, ref, cell, None) for ref in self.closure.data[row])
                     yield from (one for one in found if one is not None)
         for ref in self.signature.fetches:  # what is fetched is copied out at the end of the call
-            for cell in flat.aliases.get(ref[0], ()):
+            for cell in self.closure.aliases.get(ref[0], ()):
                 for writer in self.writers.get(cell, ()):
                     if writer != ref[0] and not self._before.get(ref[0], 0) & self._bit[writer]:
                         yield Race(cell, ref[0], writer)
@@ -192,7 +192,7 @@ class Plan:
         pending, seen = [ref[0]], set()
         while pending:
             taker = pending.pop()
-            if taker in seen or taker not in flat.takes or cell not in flat.aliases.get(taker, ()):
+            if taker in seen or taker not in flat.takes or cell not in self.closure.aliases.get(taker, ()):
                 continue
             seen.add(taker)
             for writer in writers:
@@ -230,9 +230,9 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
     _share_unknown(flat, closed, writers)
     bit: dict[int, int] = {}
     for row in closed.order:
-        cells = set(flat.writes.get(row, ())) | set(flat.reads.get(row, ())) | set(flat.aliases.get(row, ()))
+        cells = set(flat.writes.get(row, ())) | set(flat.reads.get(row, ())) | set(closed.aliases.get(row, ()))
         for ref in closed.data[row]:
-            cells.update(flat.aliases.get(ref[0], ()))
+            cells.update(closed.aliases.get(ref[0], ()))
         if cells & writers.keys():
             bit[row] = 1 << len(bit)
     conditional = any(
@@ -256,7 +256,7 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
 def _share_unknown(flat: FlatGraph, closed: Closure, writers: dict[int, list[int]]) -> None:
     """Count a write through an unknown handle as a write of every cell of the call, and the other way round."""
     unknown = {row for cell, rows in writers.items() if flat.cells[cell].kind == "opaque" for row in rows}
-    used = {cell for row in closed.order for table in (flat.reads, flat.writes, flat.aliases)
+    used = {cell for row in closed.order for table in (flat.reads, flat.writes, closed.aliases)
             for cell in table.get(row, ()) if not flat.cells[cell].local}  # fmt: skip
     opaque = {cell for cell in used if flat.cells[cell].kind == "opaque"}
     if not opaque:

@@ -123,7 +123,7 @@ class Variant:
                 mask |= self._bit(Slot("outside", row))
                 continue
             inherited = masks.get(ref[0], 0)
-            for cell in flat.aliases.get(ref[0], ()):
+            for cell in plan.closure.aliases.get(ref[0], ()):
                 # The buffer of a ref variable is seen as it is when this op runs, not when its producer ran.
                 inherited &= ~own.get(ref[0], {}).get(cell, 0)
                 if plan.replaced(row, ref, cell, self.ran) is not None:
@@ -138,7 +138,7 @@ class Variant:
                     mask |= masks.get(writer, 0)
             else:
                 mask |= self._read(row, cell, own)
-        for cell in flat.aliases.get(row, ()):
+        for cell in plan.closure.aliases.get(row, ()):
             mask |= self._read(row, cell, own)
         if drawn:
             mask |= self._bit(Slot("draw", row))

@@ -187,9 +187,9 @@ class Facts:
         after = self._plan(fetches, targets, (*feeds, *served))
         flat = self.flat
         for row in after.closure.order:
-            cells = {*flat.reads.get(row, ()), *flat.writes.get(row, ()), *flat.aliases.get(row, ())}
+            cells = {*flat.reads.get(row, ()), *flat.writes.get(row, ()), *after.closure.aliases.get(row, ())}
             for ref in after.closure.data[row]:
-                cells.update(flat.aliases.get(ref[0], ()))
+                cells.update(after.closure.aliases.get(ref[0], ()))
             for cell in cells & before.writers.keys():
                 if before.state(row, cell, None) != after.state(row, cell, None):
                     return flat.cells[cell].name

@@ -229,3 +229,30 @@ def test_an_op_that_runs_behind_a_fed_tensor_leaves_nothing_redundant():
         if statuses(recorder, call)["y"] == "recomputed":
             assert results[call].tobytes() == results[call - 1].tobytes()
     assert all(op.status != "recomputed" for op in recorder.record().executions(2)) or np.all(results[2] == 2.0)
+
+
+@pytest.mark.parametrize("kind", ["ref", "resource"])
+def test_what_comes_of_a_fed_read_is_cut_off_from_the_variable(kind):
+    """Reads of a ref variable share its buffer, but a fed read is the user's array, whatever writes the variable."""
+    with tf.Graph().as_default() as graph, v1.Session(config=off()) as session:
+        variable = v1.get_variable("v", [2], initializer=v1.zeros_initializer(), use_resource=kind == "resource")
+        read = tf.identity(variable, name="read")
+        passed = tf.stop_gradient(read, name="passed")
+        square = tf.square(passed, name="square")
+        step = v1.assign_add(variable, square, name="step")
+        untouched = tf.negative(read, name="untouched")
+        session.run(v1.global_variables_initializer())
+        recorder = Recorder(trace="full").start()
+        fed = {graph.get_tensor_by_name("read:0"): np.ones(2, "f")}
+        results = [session.run([square, step.op], fed)[0] for _ in range(3)]
+        session.run(untouched)
+        session.run(untouched)
+        recorder.stop()
+    assert results[0].tobytes() == results[2].tobytes()
+    for call in (1, 2):
+        found = statuses(recorder, call)
+        assert found["passed"] == found["square"] == "recomputed"
+        writes = [op for op in recorder.record().executions(call) if op.type.startswith("AssignAdd")]
+        assert [op.status for op in writes] == ["computed"]
+    assert statuses(recorder, 3)["untouched"] == "computed"
+    assert statuses(recorder, 4)["untouched"] == "recomputed"

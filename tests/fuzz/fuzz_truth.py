@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 runtime_of_sessions = session_module.tf_session
+# What oneDNN puts before the types of the ops that it takes over, on processors that it likes.
+ONEDNN = re.compile(r"^_Mkl(Native)?(?!Native)(?!Fused)")
 LABEL = re.compile(r"(\S+) = (\w+)\(")
 SWITCHES = {"Switch", "RefSwitch", "Enter", "RefEnter", "LoopCond", "NextIteration"}
 SHARES = frozenset(
@@ -223,7 +225,7 @@ class Observer:
                 seen.nodes.add(node.node_name)
                 match = LABEL.search(node.timeline_label)
                 if match is not None:
-                    key = (node.node_name, match[2])
+                    key = (node.node_name, ONEDNN.sub("", match[2]))
                     seen.executed[key] = seen.executed.get(key, 0) + 1
 
 
