@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 import tensorflow as tf
-from conftest import Recorded
+from engine_tools import Recorded
 
 
 def test_a_function_that_traced_again_is_a_finding(start):

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import Recorded, plain_config
+from engine_tools import Recorded, plain_config
 from tensorflow.python.client import session as session_module
 
 from cachelab.errors import OptionError

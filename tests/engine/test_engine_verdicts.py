@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import Recorded, plain_config, ran
+from engine_tools import Recorded, plain_config, ran
 
 tf1 = tf.compat.v1
 
