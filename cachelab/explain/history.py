@@ -6,20 +6,23 @@ one vector of source versions, and everything by op is worked out later, once fo
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from cachelab.explain.keys import Keys
+from cachelab.explain.overlaps import Overlapped, overlapping
 from cachelab.explain.plan import LAST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from cachelab.explain.log import LoggedCall, Outcome
     from cachelab.explain.plan import Plan
     from cachelab.explain.variant import Slot, Variant
+
+
+MEMO = 4096
+"""Vectors of versions whose keys are remembered."""
 
 
 class Entry(NamedTuple):
@@ -80,44 +83,13 @@ class Judged:
     groups: tuple[tuple[Variant, Outcome, int], ...] = ()
 
 
-class _Keys:
-    """Keys of classes: each version has 128 random bits, a key is their sum over the class (after Zobrist 1970).
-
-    Two different sets of versions share a key with a probability of about 2**-128.
-    """
-
-    def __init__(self) -> None:
-        self._random = np.random.default_rng(0xCAC4E1AB)
-        self._bits = self._random.integers(0, 2**63, size=(256, 2), dtype=np.uint64)
-        self._layout: dict[tuple[int, int], tuple[Any, Any]] = {}
-
-    def of(self, variant: Variant, vector: tuple[int, ...], config: int) -> tuple[tuple[int, int, int], ...]:
-        """Return the key of each class of ``variant``."""
-        while vector and max(vector) >= len(self._bits):
-            more = self._random.integers(0, 2**63, size=self._bits.shape, dtype=np.uint64)
-            self._bits = np.concatenate([self._bits, more])
-        layout = self._layout.get(variant.id)
-        if layout is None:
-            flat = np.array([slot for slots in variant.classes for slot in slots], dtype=np.int64)
-            ends = np.cumsum([0] + [len(slots) for slots in variant.classes])
-            layout = self._layout[variant.id] = (flat, ends)
-        flat, ends = layout
-        keys: Any = np.zeros((len(variant.classes), 2), dtype=np.uint64)
-        if len(flat):
-            versions = np.fromiter(vector, dtype=np.int64, count=len(vector))
-            bits = self._bits[versions[flat]]
-            filled = np.flatnonzero(np.diff(ends))
-            keys[filled] = np.add.reduceat(bits, ends[:-1][filled], axis=0)
-        return tuple((high, low, config) for high, low in keys.tolist())
-
-
 class History:
     """Judges the calls of a log, in the order of their starts and ends."""
 
     def __init__(self) -> None:
         self.versions: list[Version] = []
         self._number: dict[tuple[Any, ...], int] = {}
-        self._keys = _Keys()
+        self._keys = Keys()
         self._key_memo: dict[tuple[tuple[int, int], tuple[int, ...], int], tuple[tuple[int, int, int], ...]] = {}
         self._current: dict[tuple[str, str], Version] = {}
         self._epoch: dict[str, Version] = {}
@@ -139,7 +111,7 @@ class History:
         large. Calls without a plan stay ``None``; one whose ops are hidden may have written anything.
         """
         judged.extend([None] * (len(calls) - len(judged)))
-        neighbours = _overlapping(calls)
+        neighbours = overlapping(calls)
         moments = [(call.began, 1, i) for i, call in enumerate(calls)]
         moments += [(call.ended, 0, i) for i, call in enumerate(calls)]
         handles: dict[int, tuple[int, ...]] = {}
@@ -172,7 +144,7 @@ class History:
         # Ops of two graphs can share a variable only through a shared place, where names decide.
         return flat.cells[cell].key
 
-    def _version(self, call: LoggedCall, plan: Plan, slot: Slot, overlapped: _Overlapped) -> Version:
+    def _version(self, call: LoggedCall, plan: Plan, slot: Slot, overlapped: Overlapped) -> Version:
         flat = plan.flat
         if slot.kind == "feed":
             assert not isinstance(slot.of, int)
@@ -235,7 +207,7 @@ class History:
         moment = (variant.id, call.scope, self._stamp, tuple(call.feeds.items()))
         if alone and self._vector_at[0] == moment:
             return self._vector_at[1]
-        overlapped = _Overlapped([other for other in neighbours if other.scope == call.scope])
+        overlapped = Overlapped([other for other in neighbours if other.scope == call.scope])
         versions = [self._version(call, variant.plan, slot, overlapped) for slot in variant.slots]
         vector = tuple(self.number(version) for version in versions)
         # Only contents and what earlier calls wrote stand still; all else belongs to this call alone.
@@ -379,43 +351,3 @@ def _is_repeat(run: Run, judged: Judged) -> bool:
         and run.vector == judged.vector
         and run.config == judged.call.config
     )
-
-
-class _Overlapped:
-    """What the calls that overlap one call in time may write: by place, or anything where that is hidden."""
-
-    def __init__(self, neighbours: Iterable[LoggedCall]) -> None:
-        self._places: dict[str, int] = {}
-        self._hidden: int | None = None
-        for other in neighbours:
-            if other.plan is None:
-                self._hidden = other.index if other.opaque else self._hidden
-                continue
-            for cell in other.plan.writers:
-                known = other.plan.flat.cells[cell]
-                self._places[known.key] = other.index
-                if known.kind == "opaque":
-                    self._hidden = other.index
-
-    def of(self, place: str) -> int | None:
-        """Return a call that may have written ``place`` meanwhile, ``None`` if none may."""
-        return self._places.get(place, self._hidden)
-
-
-MEMO = 4096
-"""Vectors of versions whose keys are remembered."""
-
-
-def _overlapping(calls: Sequence[LoggedCall]) -> dict[int, list[int]]:
-    """Return for each call the others whose spans overlap its own (pieces of one handle do not count)."""
-    found: dict[int, list[int]] = {}
-    active: list[tuple[int, int]] = []
-    for i in sorted(range(len(calls)), key=lambda j: calls[j].began):
-        call = calls[i]
-        active = active[bisect.bisect_right(active, (call.began, len(calls))) :]
-        for _, j in active:
-            if call.handle is None or calls[j].handle != call.handle or calls[j].session != call.session:
-                found.setdefault(i, []).append(j)
-                found.setdefault(j, []).append(i)
-        bisect.insort(active, (call.ended, i))
-    return found

@@ -37,8 +37,8 @@ class Variant:
     ----------
     slots
         All sources.
-    classes
-        For each class the indices of its slots.
+    masks, classes
+        For each class its slots, as a bit set and as indices.
     members
         For each class its rows (shown rows only).
     class_of
@@ -73,6 +73,7 @@ class Variant:
             members[index].append(row)
             optional[index] |= mask & ~sure.get(row, mask)
             self.class_of[row] = index
+        self.masks = tuple(numbers)
         self.classes = [bits(mask) for mask in numbers]
         self.members = [tuple(rows) for rows in members]
         self.maybe = [frozenset(bits(mask)) for mask in optional]

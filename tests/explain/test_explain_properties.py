@@ -222,12 +222,12 @@ def test_the_random_logs_do_recompute():
 def test_keys_differ_exactly_where_versions_do(groups):
     from types import SimpleNamespace
 
-    from cachelab.explain.history import _Keys
+    from cachelab.explain.keys import Keys
 
     vector = tuple(range(100, 141))
     other = tuple(v + (500 if i == 3 else 0) for i, v in enumerate(vector))
-    variant = SimpleNamespace(id=(0, 0), classes=[tuple(group) for group in groups])
-    keys = _Keys()
+    variant = SimpleNamespace(id=(0, 0), masks=[sum(1 << slot for slot in group) for group in groups])
+    keys = Keys()
     first, again, changed = (keys.of(variant, v, 0) for v in (vector, vector, other))
     assert first == again
     for group, one, two in zip(groups, first, changed, strict=True):
