@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from cachelab.tf.trace import Node
     from cachelab.tf.twins import Twins
 
-FUSED_PREFIXES = ("_Fused", "_Mkl", "_ITEX", "_Onednn", "FusedBatchNorm", "_NativeFused", "_EagerConst")
 PASSES = frozenset({"Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot", "Reshape", "Squeeze"})
 SEARCH = 400
 """Ops looked at when an input of an optimised node is traced back to an input of the user's op."""

@@ -8,7 +8,10 @@ ends as executed, merged, folded, fused, pruned or untaken by comparing the opti
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tensorflow.python.framework import op_def_registry
 
 from cachelab.explain.log import Measured, Outcome
 from cachelab.tf.fates import Fates
@@ -93,7 +96,7 @@ class TraceReader:
         for partition in partitions:
             self.has_graph = True
             for node in partition.node:
-                self._graph[node.name] = Node(node.op, tuple(i for i in node.input if not i.startswith("^")))
+                self._graph[node.name] = Node(kind_of(node.op), tuple(i for i in node.input if not i.startswith("^")))
 
     def read(self, statistics: Any) -> tuple[Outcome, Measured] | None:
         """Return what ran and what it took; ``None`` if the trace is empty."""
@@ -270,13 +273,23 @@ def original(name: str) -> str:
     return LOWERED.sub(r"/\1", name)
 
 
+@cache
+def kind_of(node_type: str) -> str:
+    """Return the type of the op that a node computes: oneDNN runs ``MatMul`` as ``_MklNativeMatMul``."""
+    for prefix in ("_MklNative", "_Mkl"):
+        bare = node_type.removeprefix(prefix)
+        if bare != node_type and op_def_registry.get(bare) is not None:
+            return bare
+    return node_type
+
+
 def parse(label: str) -> Node:
     """Return type and data inputs of a timeline label ``name = Type(inputs, ^control)``."""
     match = LABEL.search(label)
     if match is None:
         return Node("", ())
     inputs = [item.strip() for item in match[3].split(",")]
-    return Node(match[2], tuple(item for item in inputs if item and not item.startswith("^")))
+    return Node(kind_of(match[2]), tuple(item for item in inputs if item and not item.startswith("^")))
 
 
 def _runs(statistics: Any) -> dict[tuple[str, str], list[Run]]:

@@ -12,6 +12,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.ops import control_flow_util
 
 from cachelab.tf.recorder import Recorder
+from cachelab.tf.trace import parse
 
 v1 = tf.compat.v1
 
@@ -256,3 +257,18 @@ def test_what_comes_of_a_fed_read_is_cut_off_from_the_variable(kind):
         assert [op.status for op in writes] == ["computed"]
     assert statuses(recorder, 3)["untouched"] == "computed"
     assert statuses(recorder, 4)["untouched"] == "recomputed"
+
+
+def test_a_kernel_under_the_name_that_onednn_gives_its_type_is_the_users_op():
+    """On processors with AVX-512 ``MatMul`` runs as ``_MklNativeMatMul``, whose inputs may all be constants."""
+    with tf.Graph().as_default(), v1.Session(config=off()) as session:
+        product = tf.matmul(tf.ones([3, 3]), tf.ones([3, 3]), name="product")
+        total = tf.nn.softmax(product, name="total")
+        recorder = Recorder(trace="full").start()
+        for _ in range(2):
+            session.run(total)
+        recorder.stop()
+    assert [statuses(recorder, call)["product"] for call in (0, 1)] == ["computed", "recomputed"]
+    assert [statuses(recorder, call)["total"] for call in (0, 1)] == ["computed", "recomputed"]
+    types = [parse(f"n = {kind}(a, b)").type for kind in ("_MklNativeMatMul", "_MklSoftmax", "_MklNativeFusedMatMul")]
+    assert types == ["MatMul", "Softmax", "_MklNativeFusedMatMul"]
