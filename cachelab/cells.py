@@ -72,6 +72,8 @@ class CellRecorder:
         self.config = config
         self.show = show
         self.automatic = False
+        self.served: dict[str, Any] = {}
+        """Name of a recording -> what a live mode served while its cell ran."""
         self._frames: list[_Frame] = []
         self._loose = _Frame("")
 
@@ -166,6 +168,8 @@ class CellRecorder:
             if opened.recording.call_count:
                 recordings.keep = self.config.keep
                 recordings.add(opened.recording)
+                if opened.live is not None:
+                    self.served[opened.recording.name] = opened.live
             self.show(opened.recording, opened.options, result)
             if opened.live is not None and not opened.options.quiet:
                 print(opened.live)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _EVENTS = ("pre_run_cell", "post_execute", "post_run_cell")
+_PANEL_EVENTS = ("pre_run_cell", "post_run_cell")
 
 
 @dataclass
@@ -51,7 +52,8 @@ def load(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.append(transform)
     for event in _EVENTS:
         shell.events.register(event, getattr(cells, event))
-    shell.events.register("post_run_cell", panel.post_run_cell)
+    for event in _PANEL_EVENTS:
+        shell.events.register(event, getattr(panel, event))
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(cachelab_matcher)
     recordings.open = True
@@ -65,12 +67,11 @@ def unload(shell: InteractiveShell) -> None:
         return
     state.cells.close()
     state.panel.close()
-    if state.panel.post_run_cell in shell.events.callbacks["post_run_cell"]:
-        shell.events.unregister("post_run_cell", state.panel.post_run_cell)
     if shell.Completer is not None:
         _drop(shell.Completer.custom_matchers, cachelab_matcher)
-    for event in _EVENTS:
-        callback = getattr(state.cells, event)
+    hooks = [(event, state.cells) for event in _EVENTS] + [(event, state.panel) for event in _PANEL_EVENTS]
+    for event, owner in hooks:
+        callback = getattr(owner, event)
         if callback in shell.events.callbacks[event]:
             shell.events.unregister(event, callback)
     _drop(shell.input_transformers_cleanup, transform)

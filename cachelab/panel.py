@@ -1,22 +1,27 @@
 """The kernel's end of the comm target ``cachelab``: what JupyterLab's switch and side panel show and ask for.
 
-Messages from the front end: ``state``, ``mode`` (with ``mode``, or ``off``), ``recording`` (with ``name``), and those
-of :class:`cachelab.views.replay_jobs.ReplayJobs` with the ``name`` of their recording. One ``state`` message is sent
-after each cell, however many calls it made.
+Messages from the front end: ``state``, ``mode`` (with ``mode``, or ``off``), ``recording`` (with ``name``), ``marks``,
+``clear`` (with the ``number`` of a live session), and those of :class:`cachelab.views.replay_jobs.ReplayJobs` with the
+``name`` of their recording. One ``state`` message is sent after each cell, however many calls it made, and to who asked
+for ``marks`` one with the marks of the cells where they changed. Nothing is computed here that takes long: advice and
+replays only when they are asked for, in a thread.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cachelab.cell_marks import CellBook
 from cachelab.i18n import translate as _
+from cachelab.live_figures import cell_row, clear, live_rows
 from cachelab.model import MODES
+from cachelab.panel_marks import MarksFeed
 from cachelab.session_state import recordings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
     from cachelab.cells import CellRecorder
     from cachelab.config import CacheLab
@@ -44,7 +49,10 @@ class Panel:
         self.cells = cells
         self.config = config
         self._comms: dict[str, Any] = {}
-        self._cells_of: dict[str, str] = {}
+        self._book = CellBook()
+        self._running = 0
+        self._cells_of: dict[str, tuple[str, int]] = {}
+        self._marks = MarksFeed(self._book, self._cells_of)
         self._jobs: dict[tuple[str, str], Any] = {}
         self._rows: dict[str, tuple[Any, dict[str, Any]]] = {}
 
@@ -77,18 +85,30 @@ class Panel:
     def _keep(self, one: Any) -> None:
         self._comms[one.comm_id] = one
         one.on_msg(lambda message: self._receive(one, message["content"]["data"]))
-        one.on_close(lambda _message: self._comms.pop(one.comm_id, None))
+        one.on_close(lambda _message: self._drop(one))
+
+    def _drop(self, one: Any) -> None:
+        self._comms.pop(one.comm_id, None)
+        self._marks.leave(one)
+
+    def pre_run_cell(self, info: ExecutionInfo) -> None:
+        """Note which cell runs under which number: an event of IPython."""
+        if info.store_history and self._manager is not None:
+            self._running = self.shell.displayhook.prompt_count
+            self._book.note(self._running, self._cell(), info.raw_cell)
 
     def post_run_cell(self, _result: ExecutionResult | None) -> None:
-        """Send the new state after a cell: an event of IPython."""
+        """Send what is new after a cell: an event of IPython."""
         known = self._cells_of
-        cell = self._cell()
+        cell = (self._cell(), self._running)
         for recording in recordings:
             known.setdefault(recording.name, cell)
         for name in set(known) - set(recordings.names()):
             del known[name]
             self._rows.pop(name, None)
+            self.cells.served.pop(name, None)
         self._broadcast()
+        self._marks.send_changes()
 
     def _cell(self) -> str:
         try:
@@ -109,6 +129,7 @@ class Panel:
             "mode": self.config.mode if self.cells.automatic else "off",
             "chosen": self.config.mode,
             "recordings": [self._row(recording) for recording in reversed(list(recordings))],
+            "live": live_rows(self.shell.user_ns),
         }
 
     def _row(self, recording: Recording) -> dict[str, Any]:
@@ -116,18 +137,24 @@ class Panel:
         known = self._rows.get(recording.name)
         if known is None or known[0] is not record:
             known = self._rows[recording.name] = (record, self._count(recording))
-        return {**known[1], "cell": self._cells_of.get(recording.name, "")}
+        cell, number = self._cells_of.get(recording.name, ("", 0))
+        served = self.cells.served.get(recording.name)
+        return {**known[1], "cell": cell, "number": number, "live": None if served is None else cell_row(served)}
 
     def _count(self, recording: Recording) -> dict[str, Any]:
+        from cachelab.views.call_rows import call_rows
+
         summary = recording.summary()
         return {
             "name": recording.name,
             "calls": summary["calls"],
             "share": summary["redundant_share_of_op_seconds"],
             "redundant": summary["op_seconds"]["recomputed"],
+            "seconds": summary["op_seconds"]["recomputed"] + summary["op_seconds"]["computed"],
             "wall": summary["wall_seconds"],
             "findings": [finding.text for finding in recording.findings[:_FINDINGS]],
             "more_findings": max(0, len(recording.findings) - _FINDINGS),
+            "log": call_rows(recording.record),
         }
 
     def _receive(self, one: Any, message: Mapping[str, Any]) -> None:
@@ -136,6 +163,11 @@ class Panel:
             one.send(self.state())
         elif kind == "mode":
             self._set_mode(str(message.get("mode")))
+        elif kind == "marks":
+            self._marks.subscribe(one)
+        elif kind == "clear":
+            clear(int(message.get("number", 0)))
+            self._broadcast()
         elif kind == "recording":
             self._send_recording(one, str(message.get("name")))
         elif kind in {"replay", "advise", "cancel"}:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import tensorflow as tf
 
@@ -33,6 +35,15 @@ WORTH_SECONDS = 5e-6
 """Op time that a kept tensor has to save in a hit."""
 WORTH_SECONDS_A_BYTE = 1e-11
 """And for each of its bytes."""
+
+
+_made: WeakSet[Session] = WeakSet()
+_numbers = count(1)
+
+
+def open_sessions() -> list[Session]:
+    """Return the live sessions of this process that are open, oldest first."""
+    return sorted((one for one in tuple(_made) if isinstance(one, Session) and not one._closed), key=lambda s: s.number)
 
 
 class Served(NamedTuple):
@@ -95,9 +106,8 @@ class Session(tf.compat.v1.Session):
             )
         super().__init__(target, graph, config)
         self.mode = mode
-        self._store = Store(
-            None if memory_budget is None else parse_bytes(memory_budget), None if mode == "memo" else 1
-        )
+        self.memory_budget = None if memory_budget is None else parse_bytes(memory_budget)
+        self._store = Store(self.memory_budget, None if mode == "memo" else 1)
         self._holder = holder_of(mode, self)
         self._digests = Digests()
         self._lock = threading.RLock()
@@ -108,6 +118,8 @@ class Session(tf.compat.v1.Session):
         self._versions = Versions()
         self._seen: OrderedDict[Any, None] = OrderedDict()
         self._threads: set[int] = set()
+        self.number = next(_numbers)
+        _made.add(self)
 
     # -- what users ask ------------------------------------------------------------------------------------------
 

@@ -79,6 +79,8 @@ class Activation:
         self.mode = mode
         self.memory_budget = memory_budget
         self.hits = 0
+        self.misses = 0
+        self.bytes = 0
         self.skipped = 0
         self.seconds_saved = 0.0
         self._attributes: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
@@ -96,6 +98,8 @@ class Activation:
         for session, before in list(self._attributes.items()):
             info = session.cache_info()
             self.hits += info.hits
+            self.misses += info.misses
+            self.bytes += info.bytes
             self.seconds_saved += info.seconds_saved
             session.clear_cache()
             session.__class__ = tf.compat.v1.Session
