@@ -57,6 +57,11 @@ class CellBook:
         match = _CELL.match(file)
         return self._by_number.get(int(match[1])) if match else None
 
+    def ran_after(self, cell: str, number: int) -> bool:
+        """Tell whether a cell ran again after its execution ``number``."""
+        now = self.latest.get(cell)
+        return now is not None and now.number > number
+
     def sharing(self, execution: Execution) -> list[str]:
         """Return the cells whose text is that of ``execution``: IPython knows code by its text, not by its cell."""
         same = [one.cell for one in self.latest.values() if one.text == execution.text]
@@ -137,7 +142,6 @@ def _cell(book: CellBook, cell: str, texts: dict[Execution, dict[int, tuple[Reco
 
     execution = _last(book, cell, texts)
     lines = sorted(texts[execution].items())
-    now = book.latest.get(cell, execution)
     made, again = made_here(mark for _line, (_recording, mark) in lines)
     return {
         "id": cell,
@@ -154,7 +158,7 @@ def _cell(book: CellBook, cell: str, texts: dict[Execution, dict[int, tuple[Reco
                 "said": told(mark),
                 "name": recording.name,
                 "at": list(mark.at),
-                "rerun": now.number > recording.number,
+                "rerun": book.ran_after(cell, recording.number),
             }
             for line, (recording, mark) in lines[:MOST_LINES]
         ],

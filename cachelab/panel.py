@@ -139,7 +139,13 @@ class Panel:
             known = self._rows[recording.name] = (record, self._count(recording))
         cell, number = self._cells_of.get(recording.name, ("", 0))
         served = self.cells.served.get(recording.name)
-        return {**known[1], "cell": cell, "number": number, "live": None if served is None else cell_row(served)}
+        return {
+            **known[1],
+            "cell": cell,
+            "number": number,
+            "rerun": self._book.ran_after(cell, number),
+            "live": None if served is None else cell_row(served),
+        }
 
     def _count(self, recording: Recording) -> dict[str, Any]:
         from cachelab.views.call_rows import call_rows

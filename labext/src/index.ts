@@ -1,18 +1,21 @@
 /** CacheLab inside JupyterLab: mode switch, side panel, explorer tabs, renderer of saved records. */
 
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
-import { ICommandPalette, MainAreaWidget } from "@jupyterlab/apputils";
+import { ICommandPalette } from "@jupyterlab/apputils";
+import { IEditorExtensionRegistry } from "@jupyterlab/codemirror";
 import { INotebookTracker, type NotebookPanel } from "@jupyterlab/notebook";
 import { IRenderMimeRegistry } from "@jupyterlab/rendermime";
 import { ITranslator, nullTranslator } from "@jupyterlab/translation";
 
-import { Badges } from "./lab/badges.js";
+import { inCode } from "./lab/incode.js";
+import type { Target } from "./lab/bundle.js";
 import { linkOf } from "./lab/links.js";
 import { rendererFactory } from "./lab/renderer.js";
+import { Explorers } from "./lab/explorers.js";
 import { SidePanel } from "./lab/sidepanel.js";
-import { ExplorerTab } from "./lab/tab.js";
 import { SwitchExtension } from "./lab/toolbar.js";
 import "../style/index.css";
+import "../style/marks.css";
 
 const CATEGORY = "CacheLab";
 
@@ -20,12 +23,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
   id: "cachelab:plugin",
   description: "Shows what TensorFlow computed again, and switches how cells execute.",
   autoStart: true,
-  requires: [INotebookTracker, IRenderMimeRegistry],
+  requires: [INotebookTracker, IRenderMimeRegistry, IEditorExtensionRegistry],
   optional: [ITranslator, ICommandPalette, ILayoutRestorer],
   activate: (
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
     rendermime: IRenderMimeRegistry,
+    editors: IEditorExtensionRegistry,
     translator: ITranslator | null,
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null,
@@ -34,17 +38,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
     rendermime.addFactory(rendererFactory(trans));
     app.docRegistry.addWidgetExtension("Notebook", new SwitchExtension(trans));
 
-    const open = (panel: NotebookPanel, name: string): void => {
-      const tab = new MainAreaWidget({ content: new ExplorerTab(panel, name, trans) });
-      tab.id = `cachelab-explorer-${Date.now()}`;
-      tab.title.label = name;
-      app.shell.add(tab, "main", { mode: "split-bottom", ref: panel.id });
-      app.shell.activateById(tab.id);
-    };
-    const badge = (panel: NotebookPanel): void => void panel.context.ready.then(() => new Badges(panel, trans, open));
-    tracker.forEach(badge);
-    tracker.widgetAdded.connect((_, panel) => badge(panel));
-    const side = new SidePanel(tracker, trans, open);
+    const explorers = new Explorers(app, trans);
+    const open = (panel: NotebookPanel, name: string, target?: Target | null): void => void explorers.open(panel, name, target);
+    const gutters = inCode({ tracker, editors, trans, open });
+    const side = new SidePanel(tracker, gutters, trans, open);
     app.shell.add(side, "right", { rank: 900 });
     restorer?.add(side, "cachelab-panel");
 
@@ -52,6 +49,14 @@ const plugin: JupyterFrontEndPlugin<void> = {
     commands.addCommand("cachelab:show-panel", {
       label: trans.__("Show the CacheLab panel"),
       execute: () => app.shell.activateById(side.id),
+    });
+    commands.addCommand("cachelab:line-details", {
+      label: trans.__("Show what the lines of this cell cost"),
+      isEnabled: () => tracker.activeCell !== null,
+      execute: (args) => {
+        app.shell.activateById(side.id);
+        return side.showLine(typeof args.line === "number" ? args.line : undefined);
+      },
     });
     commands.addCommand("cachelab:load", {
       label: trans.__("Load CacheLab in the kernel"),
@@ -67,7 +72,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         if (panel && last) open(panel, last.name);
       },
     });
-    for (const command of ["cachelab:show-panel", "cachelab:load", "cachelab:open-explorer"]) palette?.addItem({ command, category: CATEGORY });
+    for (const command of ["cachelab:show-panel", "cachelab:line-details", "cachelab:load", "cachelab:open-explorer"]) palette?.addItem({ command, category: CATEGORY });
   },
 };
 

@@ -1,28 +1,40 @@
-/** A badge on each recorded cell: how much of its op time repeated earlier work; stale, visibly, once the cell is edited. */
+/** A badge on each cell that ran or made recorded work; stale, visibly, once the cell is edited or runs again. */
 
-import type { Cell } from "@jupyterlab/cells";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
+import { time } from "../shared/strings.js";
 import type { RecordingRow } from "./link.js";
 import { linkOf } from "./links.js";
+import type { CellMarks } from "./marks.js";
+import { swatch } from "./swatches.js";
+import { percent } from "./words.js";
 
 const CLASS = "cachelab-Badge";
+
+interface Told {
+  letter: string;
+  text: string;
+  /** The recording that a click opens. */
+  name: string;
+  old: boolean;
+}
 
 export class Badges {
   private readonly panel: NotebookPanel;
   private readonly trans: TranslationBundle;
   private readonly open: (panel: NotebookPanel, name: string) => void;
-  /** Name of the recording that a cell's badge tells of, and whether the cell was edited since. */
-  private readonly shown = new Map<string, { name: string; stale: boolean }>();
-  private readonly watched = new WeakSet<Cell>();
+  /** What a recorded cell's text was when its recording came, for cells whose lines carry no marks. */
+  private readonly ran = new Map<string, { name: string; text: string }>();
   private queued = 0;
 
   constructor(panel: NotebookPanel, trans: TranslationBundle, open: (panel: NotebookPanel, name: string) => void) {
     this.panel = panel;
     this.trans = trans;
     this.open = open;
-    linkOf(panel).changed.connect(this.later, this);
+    const link = linkOf(panel);
+    link.changed.connect(this.later, this);
+    link.marked.connect(this.later, this);
     // Cells are added, moved and split; their badges follow their ids.
     panel.content.modelContentChanged.connect(this.later, this);
     this.refresh();
@@ -37,43 +49,60 @@ export class Badges {
   }
 
   private refresh(): void {
-    const { state } = linkOf(this.panel);
+    const { state, marks } = linkOf(this.panel);
     const latest = new Map<string, RecordingRow>();
     for (const row of state.recordings) if (row.cell && !latest.has(row.cell)) latest.set(row.cell, row);
     for (const cell of this.panel.content.widgets) {
-      const row = latest.get(cell.model.id);
-      cell.node.querySelector(`:scope > .${CLASS}`)?.remove();
-      if (!row) continue;
-      const known = this.shown.get(cell.model.id);
-      if (known?.name !== row.name) this.shown.set(cell.model.id, { name: row.name, stale: false });
-      this.watch(cell);
-      cell.node.append(this.badge(row, this.shown.get(cell.model.id)?.stale ?? false));
+      const { id } = cell.model;
+      const row = latest.get(id);
+      const made = marks.get(id);
+      const told = row ? this.ofRun(id, row, made, cell.model.sharedModel.getSource()) : made ? this.ofOps(made, cell.model.sharedModel.getSource()) : null;
+      const before = cell.node.querySelector<HTMLElement>(`:scope > .${CLASS}`);
+      const key = JSON.stringify(told);
+      if (before?.dataset.key === key) continue;
+      before?.remove();
+      if (told) cell.node.append(this.badge(told, key));
     }
   }
 
-  private watch(cell: Cell): void {
-    if (this.watched.has(cell)) return;
-    this.watched.add(cell);
-    cell.model.contentChanged.connect(() => {
-      const known = this.shown.get(cell.model.id);
-      if (!known || known.stale) return;
-      known.stale = true;
-      this.later();
-    });
+  private ofRun(id: string, row: RecordingRow, made: CellMarks | undefined, text: string): Told {
+    const { trans } = this;
+    let known = this.ran.get(id);
+    if (known?.name !== row.name) this.ran.set(id, (known = { name: row.name, text: made?.source ?? text }));
+    const { live } = row;
+    const asked = live ? live.hits + live.misses : 0;
+    const said =
+      live && asked
+        ? trans.__("hit rate %1, %2 of %3 values, %4 saved", percent(live.hits / asked), live.hits, asked, time(live.saved))
+        : row.share > 0
+          ? trans.__("%1 of op time recomputed, %2 of %3", percent(row.share), time(row.redundant), time(row.seconds))
+          : trans.__("no op ran twice on equal inputs");
+    return this.aged({ letter: live?.hits ? "s" : row.share > 0 ? "r" : "c", text: said, name: row.name, old: false }, text !== known?.text, row.rerun);
   }
 
-  private badge(row: RecordingRow, stale: boolean): HTMLElement {
+  private ofOps(made: CellMarks, text: string): Told | null {
+    const { trans } = this;
+    if (!made.made) return null;
+    const said = made.again
+      ? trans._n("%2 of %1 op made here was recomputed", "%2 of %1 ops made here were recomputed", made.made, made.again)
+      : trans._n("the op made here was not recomputed", "none of %1 ops made here was recomputed", made.made);
+    const rerun = made.marks.every((mark) => mark.rerun);
+    return this.aged({ letter: made.again ? "r" : "c", text: said, name: made.marks[0].name, old: false }, text !== made.source, rerun);
+  }
+
+  private aged(told: Told, edited: boolean, rerun: boolean): Told {
+    if (edited) return { ...told, text: this.trans.__("edited since: %1", told.text), old: true };
+    return rerun ? { ...told, text: this.trans.__("ran again since: %1", told.text), old: true } : told;
+  }
+
+  private badge(told: Told, key: string): HTMLElement {
     const badge = document.createElement("button");
     badge.type = "button";
-    badge.className = stale ? `${CLASS} cachelab-Stale` : CLASS;
-    const mark = document.createElement("span");
-    mark.className = row.share > 0 ? "cachelab-Hatch" : "cachelab-Plain";
-    mark.setAttribute("aria-hidden", "true");
-    const share = Math.round(100 * row.share);
-    const text = row.share > 0 ? this.trans.__("%1 % of the op time repeated earlier work", share) : this.trans.__("no op ran twice on equal inputs");
-    badge.append(mark, stale ? this.trans.__("edited since: %1", text) : text);
-    badge.title = this.trans.__("Open the explorer of %1", row.name);
-    badge.addEventListener("click", () => this.open(this.panel, row.name));
+    badge.className = told.old ? `${CLASS} cachelab-Old` : CLASS;
+    badge.dataset.key = key;
+    badge.append(swatch(told.letter), told.text);
+    badge.title = this.trans.__("Open the explorer of %1", told.name);
+    badge.addEventListener("click", () => this.open(this.panel, told.name));
     return badge;
   }
 }

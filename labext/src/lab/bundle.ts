@@ -9,7 +9,13 @@ export interface Host {
   send(message: Record<string, unknown>): void;
 }
 
+/** What to show of a recording: its lines of code by number, or a call. */
+export interface Target {
+  lines?: readonly number[];
+  call?: number;
+}
+
 export interface Mounted {
-  explorer: { receive(message: Record<string, unknown>): void };
+  explorer: { receive(message: Record<string, unknown>): void; goTo(target: Target): void };
   stop(): void;
 }

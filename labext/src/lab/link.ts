@@ -4,17 +4,59 @@ import type { ISessionContext } from "@jupyterlab/apputils";
 import type { Kernel, KernelMessage } from "@jupyterlab/services";
 import { type ISignal, Signal } from "@lumino/signaling";
 
+import { type CellMarks, type MarksMessage, merged } from "./marks.js";
+
 const TARGET = "cachelab";
+
+/** One call, or a run of equal calls: `omitted` stands for calls that are left out. Times are those of one call. */
+export interface CallRow {
+  first: number;
+  label: string;
+  calls: number;
+  omitted: boolean;
+  fetches: string;
+  seconds: number;
+  redundant: number;
+  wall: number;
+  estimated: boolean;
+  failed: boolean;
+}
+
+/** What a live mode did: values served and not, bytes held, op time saved. */
+export interface Served {
+  mode: string;
+  hits: number;
+  misses: number;
+  bytes: number;
+  saved: number;
+}
 
 export interface RecordingRow {
   name: string;
+  /** Id of the cell that ran it, and the number of that execution. */
   cell: string;
+  number: number;
+  /** The cell ran again since. */
+  rerun: boolean;
   calls: number;
   share: number;
   redundant: number;
+  seconds: number;
   wall: number;
   findings: string[];
   more_findings: number;
+  log: CallRow[];
+  live: (Served & { skipped: number }) | null;
+}
+
+/** An open live session of the kernel. */
+export interface LiveRow extends Served {
+  number: number;
+  name: string;
+  budget: number | null;
+  evictions: number;
+  entries: number;
+  note: string;
 }
 
 export interface KernelState {
@@ -22,9 +64,10 @@ export interface KernelState {
   link: "none" | "absent" | "ready";
   mode: string;
   recordings: RecordingRow[];
+  live: LiveRow[];
 }
 
-const NONE: KernelState = { link: "none", mode: "off", recordings: [] };
+const NONE: KernelState = { link: "none", mode: "off", recordings: [], live: [] };
 
 export interface Message {
   data: Record<string, unknown>;
@@ -33,12 +76,18 @@ export interface Message {
 
 export class Link {
   state: KernelState = NONE;
+  /** Marks of code lines by cell id, and the number of cells that have too many. */
+  marks: ReadonlyMap<string, CellMarks> = new Map();
+  leftOut = 0;
   private readonly context: ISessionContext;
   private comm: Kernel.IComm | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
   private readonly stateChanged = new Signal<this, KernelState>(this);
   private readonly received = new Signal<this, Message>(this);
+  private readonly markedAgain = new Signal<this, void>(this);
   private wanted = "";
+  private greeted: Kernel.IComm | null = null;
+  private sequence = 0;
 
   constructor(context: ISessionContext) {
     this.context = context;
@@ -50,6 +99,16 @@ export class Link {
   /** Emitted whenever the mode, the recordings or the link itself changed. */
   get changed(): ISignal<this, KernelState> {
     return this.stateChanged;
+  }
+
+  /** Emitted whenever the marks changed. */
+  get marked(): ISignal<this, void> {
+    return this.markedAgain;
+  }
+
+  /** A number for a request that the kernel answers: all explorers and panels of a notebook share one comm. */
+  nextId(): number {
+    return ++this.sequence;
   }
 
   /** Every other message of the kernel. */
@@ -128,9 +187,13 @@ export class Link {
   }
 
   private onData(data: Record<string, unknown>, buffers: DataView[]): void {
+    if (data.type === "marks") return this.mark(data as unknown as MarksMessage);
     if (data.type !== "state") return void this.received.emit({ data, buffers });
-    this.set({ link: "ready", mode: String(data.mode), recordings: data.recordings as RecordingRow[] });
     this.wanted = "";
+    this.set({ link: "ready", mode: String(data.mode), recordings: data.recordings as RecordingRow[], live: data.live as LiveRow[] });
+    if (this.greeted === this.comm) return;
+    this.greeted = this.comm;
+    this.send({ type: "marks" });
   }
 
   /** Mode asked for and not yet confirmed: a busy kernel answers when its cell ends. */
@@ -138,8 +201,15 @@ export class Link {
     return this.wanted;
   }
 
+  private mark(message: MarksMessage): void {
+    this.marks = merged(this.marks, message);
+    this.leftOut = message.left_out;
+    this.markedAgain.emit();
+  }
+
   private set(state: KernelState): void {
     this.state = state;
+    if (state.link !== "ready" && this.marks.size) this.mark({ all: true, cells: [], gone: [], left_out: 0 });
     this.stateChanged.emit(state);
   }
 }

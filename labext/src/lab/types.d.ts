@@ -3,7 +3,7 @@ declare module "*/static/widget.js" {
     send(message: Record<string, unknown>): void;
   }
   interface Mounted {
-    explorer: { receive(message: Record<string, unknown>): void };
+    explorer: { receive(message: Record<string, unknown>): void; goTo(target: { lines?: readonly number[]; call?: number }): void };
     stop(): void;
   }
   export function mountText(place: HTMLElement, text: string): Mounted;

@@ -11,6 +11,7 @@ import { InspectorPanel } from "./inspector.ts";
 import { MatrixPanel } from "./matrix.ts";
 import { ModesPanel, summary } from "./modes.ts";
 import { initiallyOpen } from "./opening.ts";
+import { goTo, type Target } from "./places.ts";
 import { PredictPanel } from "./predict.ts";
 import type { Execution, Recording } from "./recording.ts";
 import { searchBox } from "./search.ts";
@@ -194,6 +195,11 @@ export class Explorer implements App {
       this.graphPanel.show(leaf.id);
     }
     this.announce(t("{op} selected", { op: this.graph().name[row] }));
+  }
+
+  /** Show what somebody pointed at outside: the ops of lines of code, or a call. */
+  goTo(target: Target): void {
+    goTo(this, target);
   }
 
   choose(group: Group): void {
