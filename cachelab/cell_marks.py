@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cachelab.model import Record
     from cachelab.views.line_marks import LineMark
 
+UNKNOWN = "?"
+"""What ids begin with that stand for the number of an execution."""
 MOST_EXECUTIONS = 2_000
 MOST_LINES = 300
 MOST_SOURCE = 40_000
@@ -35,9 +37,17 @@ class Execution:
 
 
 class CellBook:
-    """What was executed under which number; the oldest are forgotten."""
+    """What was executed under which number; the oldest are forgotten.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    history
+        Function (number) -> text of a cell that ran before anybody noted it, ``""`` if that is not known either. The
+        front end finds such a cell by its number and text; its id here is ``?`` and the number.
+    """
+
+    def __init__(self, history: Callable[[int], str] = lambda _number: "") -> None:
+        self._history = history
         self._by_number: dict[int, Execution] = {}
         self.latest: dict[str, Execution] = {}
 
@@ -55,7 +65,13 @@ class CellBook:
     def of(self, file: str) -> Execution | None:
         """Return the execution that a recording names ``cell 7``."""
         match = _CELL.match(file)
-        return self._by_number.get(int(match[1])) if match else None
+        if match is None:
+            return None
+        number = int(match[1])
+        known = self._by_number.get(number)
+        if known is None and (text := self._history(number)):
+            known = Execution(number, f"{UNKNOWN}{number}", text)
+        return known
 
     def ran_after(self, cell: str, number: int) -> bool:
         """Tell whether a cell ran again after its execution ``number``."""

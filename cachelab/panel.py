@@ -49,7 +49,7 @@ class Panel:
         self.cells = cells
         self.config = config
         self._comms: dict[str, Any] = {}
-        self._book = CellBook()
+        self._book = CellBook(self._input)
         self._running = 0
         self._cells_of: dict[str, tuple[str, int]] = {}
         self._marks = MarksFeed(self._book, self._cells_of)
@@ -66,6 +66,9 @@ class Panel:
             return
         from comm import create_comm
 
+        number = self.shell.displayhook.prompt_count
+        if text := self._input(number):  # The cell that loads CacheLab is running.
+            self._note(number, text)
         self._manager.register_target(TARGET, self._opened)
         self._keep(create_comm(target_name=TARGET, data=self.state()))
 
@@ -94,8 +97,16 @@ class Panel:
     def pre_run_cell(self, info: ExecutionInfo) -> None:
         """Note which cell runs under which number: an event of IPython."""
         if info.store_history and self._manager is not None:
-            self._running = self.shell.displayhook.prompt_count
-            self._book.note(self._running, self._cell(), info.raw_cell)
+            self._note(self.shell.displayhook.prompt_count, info.raw_cell)
+
+    def _note(self, number: int, text: str) -> None:
+        self._running = number
+        self._book.note(number, self._cell(), text)
+
+    def _input(self, number: int) -> str:
+        """Return the text of an execution of this session, as it was typed; IPython notes it before it runs."""
+        inputs = getattr(self.shell.history_manager, "input_hist_raw", ())
+        return str(inputs[number]) if number < len(inputs) else ""
 
     def post_run_cell(self, _result: ExecutionResult | None) -> None:
         """Send what is new after a cell: an event of IPython."""

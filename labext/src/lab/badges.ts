@@ -1,9 +1,11 @@
 /** A badge on each cell that ran or made recorded work; stale, visibly, once the cell is edited or runs again. */
 
+import type { CodeEditor } from "@jupyterlab/codeeditor";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
 import { time } from "../shared/strings.js";
+import type { Gutters } from "./gutter.js";
 import type { RecordingRow } from "./link.js";
 import { linkOf } from "./links.js";
 import type { CellMarks } from "./marks.js";
@@ -22,19 +24,21 @@ interface Told {
 
 export class Badges {
   private readonly panel: NotebookPanel;
+  private readonly gutters: Gutters;
   private readonly trans: TranslationBundle;
   private readonly open: (panel: NotebookPanel, name: string) => void;
   /** What a recorded cell's text was when its recording came, for cells whose lines carry no marks. */
   private readonly ran = new Map<string, { name: string; text: string }>();
   private queued = 0;
 
-  constructor(panel: NotebookPanel, trans: TranslationBundle, open: (panel: NotebookPanel, name: string) => void) {
+  constructor(panel: NotebookPanel, gutters: Gutters, trans: TranslationBundle, open: (panel: NotebookPanel, name: string) => void) {
     this.panel = panel;
+    this.gutters = gutters;
     this.trans = trans;
     this.open = open;
-    const link = linkOf(panel);
-    link.changed.connect(this.later, this);
-    link.marked.connect(this.later, this);
+    linkOf(panel).changed.connect(this.later, this);
+    gutters.changed.connect(this.later, this);
+    panel.disposed.connect(() => gutters.changed.disconnect(this.later, this));
     // Cells are added, moved and split; their badges follow their ids.
     panel.content.modelContentChanged.connect(this.later, this);
     this.refresh();
@@ -49,14 +53,17 @@ export class Badges {
   }
 
   private refresh(): void {
-    const { state, marks } = linkOf(this.panel);
+    const { state } = linkOf(this.panel);
     const latest = new Map<string, RecordingRow>();
     for (const row of state.recordings) if (row.cell && !latest.has(row.cell)) latest.set(row.cell, row);
     for (const cell of this.panel.content.widgets) {
       const { id } = cell.model;
       const row = latest.get(id);
-      const made = marks.get(id);
-      const told = row ? this.ofRun(id, row, made, cell.model.sharedModel.getSource()) : made ? this.ofOps(made, cell.model.sharedModel.getSource()) : null;
+      const text = cell.model.sharedModel.getSource();
+      const given = this.gutters.given(cell.model as CodeEditor.IModel);
+      // A cell that was split off shows its lines' marks, but the counts of the badge are of the whole.
+      const made = given && (given.id === id || given.source === text) ? given : undefined;
+      const told = row ? this.ofRun(id, row, made, text) : made ? this.ofOps(made, text) : null;
       const before = cell.node.querySelector<HTMLElement>(`:scope > .${CLASS}`);
       const key = JSON.stringify(told);
       if (before?.dataset.key === key) continue;

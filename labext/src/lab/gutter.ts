@@ -203,7 +203,10 @@ export class Gutters {
         queueMicrotask(() => entry.given && entry.views.has(view) && this.show(view, entry.given));
         return {
           update: (update) => {
-            if (update.docChanged && entry.given) this.moved.emit();
+            if (!update.docChanged || !entry.given) return;
+            const [before, after] = [update.startState.field(field), update.state.field(field)];
+            const same = before.edited === after.edited && before.places.length === after.places.length;
+            if (!same || update.startState.doc.lines !== update.state.doc.lines) this.moved.emit();
           },
           destroy: () => void entry.views.delete(view),
         };

@@ -31,7 +31,7 @@ export function inCode({ tracker, editors, trans, open }: Parts): Gutters {
   editors.addExtension(gutters.factory);
   const begin = (panel: NotebookPanel): void =>
     void panel.context.ready.then(() => {
-      new Badges(panel, trans, open);
+      new Badges(panel, gutters, trans, open);
       markNotebook(panel, gutters);
     });
   tracker.forEach(begin);

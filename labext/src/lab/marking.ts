@@ -1,5 +1,6 @@
 /** Gives the cells of one notebook their marks, whatever happens to the cells: moved, split, pasted, deleted, windowed. */
 
+import type { ICodeCellModel } from "@jupyterlab/cells";
 import type { CodeEditor } from "@jupyterlab/codeeditor";
 import type { NotebookPanel } from "@jupyterlab/notebook";
 
@@ -20,7 +21,10 @@ export function markNotebook(panel: NotebookPanel, gutters: Gutters): void {
     const cells = panel.isDisposed ? undefined : panel.content.model?.cells;
     if (!cells) return;
     const models = [...cells];
-    const texts = models.map((model) => ({ id: model.id, source: model.type === "code" ? model.sharedModel.getSource() : "" }));
+    const texts = models.map((model) => {
+      const code = model.type === "code" ? (model as ICodeCellModel) : null;
+      return { id: model.id, source: code?.sharedModel.getSource() ?? "", number: code?.executionCount };
+    });
     const shown = assign(texts, link.marks);
     const most = scale(link.marks.values());
     for (const model of models) {

@@ -85,6 +85,15 @@ export function isPart(part: string, whole: string): boolean {
 export interface CellText {
   id: string;
   source: string;
+  /** Number in the prompt, if it ran. */
+  number?: number | null;
+}
+
+/** The cell that marks belong to: one that ran before the kernel could learn its id has the number and still the text. */
+function home(cells: readonly CellText[], known: ReadonlyMap<string, CellMarks>, marks: CellMarks): string {
+  if (!marks.id.startsWith("?")) return marks.id;
+  const cell = cells.find((one) => `?${one.number}` === marks.id && one.source === marks.source);
+  return cell && !known.has(cell.id) ? cell.id : marks.id;
 }
 
 /**
@@ -96,8 +105,9 @@ export function assign(cells: readonly CellText[], known: ReadonlyMap<string, Ce
   const texts = new Map(cells.map((cell) => [cell.id, cell.source]));
   const lost: [CellMarks, Set<number>][] = [];
   for (const marks of known.values()) {
-    const now = texts.get(marks.id);
-    if (now !== undefined) shown.set(marks.id, marks);
+    const id = home(cells, known, marks);
+    const now = texts.get(id);
+    if (now !== undefined) shown.set(id, marks);
     if (now === marks.source) continue;
     const kept = now === undefined ? new Map<number, number>() : follow(lines(marks.source), lines(now));
     const missing = marks.marks.map((mark) => mark.line).filter((line) => !kept.has(line));

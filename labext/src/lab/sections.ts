@@ -66,7 +66,7 @@ export function callTable(trans: TranslationBundle, log: readonly CallRow[], ope
           h("td", {}, (row.estimated && row.seconds ? "≈ " : "") + (row.seconds ? time(row.seconds) : "–")),
         );
   const heads = [trans.__("call"), trans.__("fetches"), trans.__("recomputed"), trans.__("op time")];
-  return h("table", { class: "cachelab-Calls" }, h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, log.map(line)));
+  return h("table", { class: "cachelab-Calls" }, h("thead", {}, h("tr", {}, heads.map((text, i) => h("th", { scope: "col" }, i === 2 ? h("span", { class: "cachelab-Hidden" }, text) : text)))), h("tbody", {}, log.map(line)));
 }
 
 export function findingList(trans: TranslationBundle, row: RecordingRow): HTMLElement {
