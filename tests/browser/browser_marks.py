@@ -37,7 +37,9 @@ def mark(number: int | None = None, name: str | None = None) -> Recording:
     inputs = shell.history_manager.input_hist_raw
     found = _ops(number or own, inputs[number or own])
     issued = next(k for k, line in enumerate(inputs[own].splitlines(), 1) if MARK.search(line))
-    lines = [line for line, _match in found] + [Line(f"cell {own}", issued, inputs[own].splitlines()[issued - 1].strip())]
+    lines = [line for line, _match in found] + [
+        Line(f"cell {own}", issued, inputs[own].splitlines()[issued - 1].strip())
+    ]
     ops = [match for _line, match in found]
     rows = range(len(ops))
     graph = GraphTable(

@@ -58,7 +58,9 @@ class Marks:
         assert self.of(text) == wanted
 
     def do(self, command, **arguments):
-        self.page.evaluate("([command, args]) => window.jupyterapp.commands.execute(command, args)", [command, arguments])
+        self.page.evaluate(
+            "([command, args]) => window.jupyterapp.commands.execute(command, args)", [command, arguments]
+        )
 
     def js(self, code):
         return self.page.evaluate(f"() => {{ const panel = {PANEL}; const book = panel.content; {code} }}")
@@ -151,8 +153,8 @@ def test_marks_go_with_their_lines_and_leave_with_them(marked):
     marks.page.keyboard.press("Control+Shift+k")
     marks.wait(B, OF_FIRST[1:], old=True)
     # Replaced as a whole, as a formatter does, lines are found by their text.
-    marks.source(1, f"{C}\n{B}\n{CALL}")
-    marks.wait(B, [(B, "r", "15 ms"), (CALL, "r", "141 ms")], old=True)
+    marks.source(1, f"# formatted\n{B}\n    {C}\n\n{CALL}")
+    marks.wait(B, [(B, "r", "15 ms"), (f"    {C}", "c", "36 ms"), (CALL, "r", "141 ms")], old=True)
 
 
 def test_moved_cells_keep_their_marks_and_copies_have_none(marked):

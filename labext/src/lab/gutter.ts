@@ -39,7 +39,8 @@ export interface Pointer {
 interface Shown {
   given: Given | null;
   edited: boolean;
-  places: readonly { mark: Mark; from: number }[];
+  /** Position of the first character of the line's code: what is written before it pushes it on. */
+  places: readonly { mark: Mark; pos: number }[];
   set: RangeSet<GutterMarker>;
 }
 
@@ -75,42 +76,39 @@ class LineMarker extends GutterMarker {
   }
 }
 
-function made(given: Given, edited: boolean, places: Shown["places"]): Shown {
-  const ranges = places.map(({ mark, from }) => new LineMarker(mark, edited || mark.rerun, width(mark.seconds, given.most)).range(from));
-  return { given, edited, places, set: RangeSet.of(ranges, true) };
-}
-
 /** Place marks by the text of their lines; `kept` are places that are known already. */
 function placed(given: Given, doc: Text, kept: Shown["places"] = []): Shown {
   const source = given.cell.source;
   const edited = doc.length !== source.length || doc.toString() !== source;
   const at = edited ? follow(source.split("\n"), doc.toString().split("\n")) : null;
-  const places = edited ? [...kept] : [];
-  const taken = new Set(places.map(({ from }) => from));
-  const known = new Set(places.map(({ mark }) => mark));
+  const places = new Map<number, { mark: Mark; pos: number }>();
+  const known = new Set<Mark>();
+  const add = (mark: Mark, pos: number): void => {
+    const { from } = doc.lineAt(pos);
+    if (places.has(from) || known.has(mark)) return;
+    known.add(mark);
+    places.set(from, { mark, pos });
+  };
+  if (edited) for (const { mark, pos } of kept) add(mark, pos);
   for (const mark of given.cell.marks) {
-    const line = at ? at.get(mark.line) : mark.line;
-    if (line === undefined || line > doc.lines || known.has(mark)) continue;
-    const { from } = doc.line(line);
-    if (taken.has(from)) continue;
-    taken.add(from);
-    places.push({ mark, from });
+    const number = at ? at.get(mark.line) : mark.line;
+    if (number === undefined || number > doc.lines) continue;
+    const line = doc.line(number);
+    add(mark, line.from + line.text.length - line.text.trimStart().length);
   }
-  return made(given, edited, places);
+  const ranges = [...places].map(([from, { mark }]) => new LineMarker(mark, edited || mark.rerun, width(mark.seconds, given.most)).range(from));
+  return { given, edited, places: [...places.values()], set: RangeSet.of(ranges, true) };
 }
 
 /** The same marks after a change of the text: each goes with its line, and leaves with it. */
 function moved(before: Shown, given: Given, change: Transaction): Shown {
-  const { newDoc: doc, changes } = change;
-  const kept = new Map<number, Mark>();
-  for (const { mark, from } of before.places) {
-    const old = change.startState.doc.lineAt(from);
-    const start = changes.mapPos(old.from, 1);
-    if (start >= changes.mapPos(old.to, -1) && old.length) continue;
-    const line = doc.lineAt(start).from;
-    if (!kept.has(line)) kept.set(line, mark);
+  const { newDoc, changes } = change;
+  const kept = [];
+  for (const { mark, pos } of before.places) {
+    const old = change.startState.doc.lineAt(pos);
+    if (changes.mapPos(old.from, 1) < changes.mapPos(old.to, -1)) kept.push({ mark, pos: changes.mapPos(pos, 1) });
   }
-  return placed(given, doc, [...kept].map(([from, mark]) => ({ mark, from })));
+  return placed(given, newDoc, kept);
 }
 
 const field = StateField.define<Shown>({
@@ -169,7 +167,7 @@ export class Gutters {
     if (view) {
       const { places, edited } = view.state.field(field);
       return places
-        .map(({ mark, from }) => ({ mark, line: view.state.doc.lineAt(from).number, edited }))
+        .map(({ mark, pos }) => ({ mark, line: view.state.doc.lineAt(pos).number, edited }))
         .sort((one, other) => one.line - other.line);
     }
     const text = model.sharedModel.getSource();
@@ -239,10 +237,10 @@ export class Gutters {
 
   private at(view: EditorView, { from }: BlockInfo, act: (pointed: Pointed, model: CodeEditor.IModel) => void): boolean {
     const { places, given, edited } = view.state.field(field);
-    const place = places.find((one) => one.from === from);
+    const place = places.find((one) => view.state.doc.lineAt(one.pos).from === from);
     const model = this.models.get(view);
     if (!place || !given || !model) return false;
-    act({ mark: place.mark, line: view.state.doc.lineAt(from).number, edited, cell: given.cell }, model);
+    act({ mark: place.mark, line: view.state.doc.lineAt(place.pos).number, edited, cell: given.cell }, model);
     return true;
   }
 }
