@@ -1,4 +1,4 @@
-"""Marks on code lines in a real JupyterLab: on the right lines whatever happens to the cells, stale when they should be."""
+"""Marks on code lines in a real JupyterLab: on the right lines whatever happens to the cells, stale when due."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ OF_FIRST = [(A, "r", "90 ms"), (B, "r", "15 ms"), (C, "c", "36 ms"), (CALL, "r",
 OF_SECOND = [(D, "c", "24 ms"), (E, "r", "6.0 ms"), (CALL, "r", "30 ms")]
 
 _SEEN = """(place) => {
-  const cell = [...document.querySelectorAll('.jp-Notebook:not([hidden]) .jp-Cell')].filter((one) => one.offsetParent)
-    .find((one) => one.querySelector('.cm-content')?.cmTile?.view?.state.doc.toString().includes(place)
-      || one.querySelector('.cm-content')?.textContent.includes(place));
+  const cell = [...document.querySelectorAll('.jp-Notebook .jp-Cell')]
+    .find((one) => one.offsetParent && one.querySelector('.cm-content')?.textContent.includes(place));
   if (!cell) return null;
   const lines = [...cell.querySelectorAll('.cm-line')];
   return [...cell.querySelectorAll('.cachelab-Mark')].map((mark) => {
     const box = mark.getBoundingClientRect();
     const y = box.top + box.height / 2;
     const line = lines.find((one) => one.getBoundingClientRect().top <= y && y < one.getBoundingClientRect().bottom);
-    return [line?.textContent ?? '', mark.dataset.letter, mark.firstChild.textContent, mark.classList.contains('cachelab-Old')];
-  }).sort((a, b) => lines.findIndex((one) => one.textContent === a[0]) - lines.findIndex((one) => one.textContent === b[0]));
+    const old = mark.classList.contains('cachelab-Old');
+    return [y, [line?.textContent ?? '', mark.dataset.letter, mark.firstChild.textContent, old]];
+  }).sort((a, b) => a[0] - b[0]).map(([, seen]) => seen);
 }"""
 PANEL = "window.jupyterapp.shell.currentWidget"
 
@@ -45,7 +45,7 @@ class Marks:
         self.book, self.page = book, book.page
 
     def of(self, text):
-        """Return (line text, letter, time, old) of the marks of the cell whose code holds ``text``, as placed on screen."""
+        """Return (line text, letter, time, old) of the marks of the cell with ``text``, as they stand on the screen."""
         found = self.page.evaluate(_SEEN, text)
         return None if found is None else [tuple(one) for one in found]
 
@@ -323,9 +323,9 @@ def test_two_notebooks_at_once_have_their_own_marks(marked, lab_with_extension):
     marks.wait(E, [(E, "r", "6.0 ms"), (CALL, "r", "6.0 ms")])
     # The same code as in the other notebook, but it never ran here.
     assert marks.of(A) == []
-    marks.page.evaluate(
-        "() => { const one = [...window.jupyterapp.shell.widgets('main')].find((w) => w.context?.path === 'one-of-two.ipynb');"
-        " window.jupyterapp.shell.activateById(one.id); }"
+    marks.js(
+        "const all = [...window.jupyterapp.shell.widgets('main')];"
+        " window.jupyterapp.shell.activateById(all.find((one) => one.context?.path === 'one-of-two.ipynb').id);"
     )
     marks.wait(A, OF_FIRST)
     marks.wait(D, OF_SECOND)

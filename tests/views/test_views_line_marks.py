@@ -47,7 +47,7 @@ def count_ops(record):
 
 def count_runs(record):
     """Return place -> figures of the calls issued there."""
-    found = defaultdict(lambda: Counter())
+    found = defaultdict(Counter)
     for index in range(record.call_count):
         entry = record.entry(index)
         if entry.line < 0:
