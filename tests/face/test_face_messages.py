@@ -108,7 +108,7 @@ def panel():
     recordings.clear()
     was, recordings.open = recordings.open, True
     config = SimpleNamespace(mode="run")
-    yield Panel(SimpleNamespace(), SimpleNamespace(automatic=False), config)
+    yield Panel(SimpleNamespace(user_ns={}), SimpleNamespace(automatic=False, served={}), config)
     recordings.clear()
     recordings.open = was
 
@@ -169,3 +169,23 @@ def test_one_message_a_cell_goes_to_each_open_comm(panel):
     comm.closed({})
     panel.post_run_cell(None)
     assert len(comm.sent) == before + 1
+
+
+def test_panel_tells_the_calls_of_a_recording_and_what_its_cell_served(panel):
+    comm = Comm()
+    recordings.add(Recording(record=face_samples.record()))
+    panel.cells.served["recording 3"] = SimpleNamespace(
+        mode="memo", hits=5, misses=1, bytes=16, seconds_saved=0.25, skipped=2
+    )
+    panel._opened(comm, {})
+    (row,) = comm.sent[0][0]["recordings"]
+    record = face_samples.record()
+    assert [one["first"] for one in row["log"]] == list(range(record.call_count))
+    ran = [one for one in record.executions(1) if one.executed and not one.bookkeeping]
+    assert row["log"][1]["seconds"] == pytest.approx(sum(one.seconds for one in ran))
+    assert row["seconds"] == pytest.approx(row["redundant"] / row["share"])
+    assert row["live"] == {"mode": "memo", "hits": 5, "misses": 1, "bytes": 16, "saved": 0.25, "skipped": 2}
+    panel.post_run_cell(None)
+    recordings.clear()
+    panel.post_run_cell(None)
+    assert panel.cells.served == {}
