@@ -77,6 +77,12 @@ class CellRecorder:
         self._frames: list[_Frame] = []
         self._loose = _Frame("")
 
+    @property
+    def calls_so_far(self) -> int | None:
+        """Calls in the recordings that are open now; ``None`` if none is."""
+        opened = [one for frame in (*self._frames, self._loose) for one in frame.opened]
+        return sum(one.recording.call_count for one in opened) if opened else None
+
     def defaults(self, **given: Any) -> CellOptions:
         """Return options with the configured defaults."""
         config = self.config
@@ -168,6 +174,7 @@ class CellRecorder:
             if opened.recording.call_count:
                 recordings.keep = self.config.keep
                 recordings.add(opened.recording)
+                self.served.pop(opened.recording.name, None)
                 if opened.live is not None:
                     self.served[opened.recording.name] = opened.live
             self.show(opened.recording, opened.options, result)

@@ -16,6 +16,7 @@ from cachelab.i18n import translate as _
 from cachelab.live_figures import cell_row, clear, live_rows
 from cachelab.model import MODES
 from cachelab.panel_marks import MarksFeed
+from cachelab.panel_progress import Progress
 from cachelab.session_state import recordings
 
 if TYPE_CHECKING:
@@ -51,8 +52,10 @@ class Panel:
         self._comms: dict[str, Any] = {}
         self._book = CellBook(self._input)
         self._running = 0
+        self._seen: dict[str, Recording] = {}
         self._cells_of: dict[str, tuple[str, int]] = {}
         self._marks = MarksFeed(self._book, self._cells_of)
+        self._progress = Progress(lambda: self.cells.calls_so_far, self._tell)
         self._jobs: dict[tuple[str, str], Any] = {}
         self._rows: dict[str, tuple[Any, dict[str, Any]]] = {}
 
@@ -74,6 +77,7 @@ class Panel:
 
     def close(self) -> None:
         """Close every comm and take the target back."""
+        self._progress.stop()
         if self._manager is None:
             return
         for one in tuple(self._comms.values()):
@@ -98,6 +102,8 @@ class Panel:
         """Note which cell runs under which number: an event of IPython."""
         if info.store_history and self._manager is not None:
             self._note(self.shell.displayhook.prompt_count, info.raw_cell)
+            if self._comms:
+                self._progress.start()
 
     def _note(self, number: int, text: str) -> None:
         self._running = number
@@ -110,11 +116,14 @@ class Panel:
 
     def post_run_cell(self, _result: ExecutionResult | None) -> None:
         """Send what is new after a cell: an event of IPython."""
+        self._progress.stop()
         known = self._cells_of
         cell = (self._cell(), self._running)
-        for recording in recordings:
-            known.setdefault(recording.name, cell)
-        for name in set(known) - set(recordings.names()):
+        now = {recording.name: recording for recording in recordings}
+        # A name may be given again; then it is the recording of another cell.
+        known.update((name, cell) for name, recording in now.items() if self._seen.get(name) is not recording)
+        self._seen = now
+        for name in set(known) - now.keys():
             del known[name]
             self._rows.pop(name, None)
             self.cells.served.pop(name, None)
@@ -129,9 +138,14 @@ class Panel:
         return str((parent.get("metadata") or {}).get("cellId", ""))
 
     def _broadcast(self) -> None:
-        state = self.state()
+        self._send_all(self.state())
+
+    def _tell(self, calls: int) -> None:
+        self._send_all({"type": "running", "calls": calls})
+
+    def _send_all(self, message: dict[str, Any]) -> None:
         for one in tuple(self._comms.values()):
-            one.send(state)
+            one.send(message)
 
     def state(self) -> dict[str, Any]:
         """Return the mode and the list of recordings, latest first."""
@@ -222,6 +236,6 @@ class Panel:
             one.send({**data, "name": name}, buffers=buffers)
 
         key = (one.comm_id, name)
-        if key not in self._jobs:
+        if key not in self._jobs or self._jobs[key].recording is not recording:
             self._jobs[key] = ReplayJobs(recording, send)
         self._jobs[key].receive(message)

@@ -79,6 +79,8 @@ export class Link {
   /** Marks of code lines by cell id, and the number of cells that have too many. */
   marks: ReadonlyMap<string, CellMarks> = new Map();
   leftOut = 0;
+  /** Calls that the running cell recorded so far, `null` where nothing is known to be recorded. */
+  progress: number | null = null;
   private readonly context: ISessionContext;
   private comm: Kernel.IComm | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
@@ -187,6 +189,10 @@ export class Link {
   }
 
   private onData(data: Record<string, unknown>, buffers: DataView[]): void {
+    if (data.type === "running") {
+      this.progress = Number(data.calls);
+      return void this.stateChanged.emit(this.state);
+    }
     if (data.type === "marks") return this.mark(data as unknown as MarksMessage);
     if (data.type !== "state") return void this.received.emit({ data, buffers });
     this.wanted = "";
@@ -209,6 +215,7 @@ export class Link {
 
   private set(state: KernelState): void {
     this.state = state;
+    this.progress = null;
     if (state.link !== "ready" && this.marks.size) this.mark({ all: true, cells: [], gone: [], left_out: 0 });
     this.stateChanged.emit(state);
   }

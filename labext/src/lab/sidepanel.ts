@@ -117,10 +117,12 @@ export class SidePanel extends Widget {
       return this.draw("", h("section", {}, h("p", {}, trans.__("CacheLab is not loaded in this kernel.")), load));
     }
     const mode = state.mode === "off" ? trans.__("records cells that begin with %1", "%%cachelab") : trans.__("records every cell, mode %1", state.mode);
+    const calls = this.link?.progress ?? null;
+    const now = calls === null ? null : h("section", { role: "status" }, h("p", {}, trans._n("Recording: %1 call so far.", "Recording: %1 calls so far.", calls)));
     const row = state.recordings.find((one) => one.name === this.chosen) ?? state.recordings[0];
     const live = state.live.map((one) => liveSession(trans, one, (number) => this.link?.send({ type: "clear", number })));
     const none = h("section", {}, h("p", {}, trans.__("No recordings yet. Put %1 on the first line of a cell, or switch a mode on.", "%%cachelab")));
-    this.draw(mode, ...(row ? this.ofRecording(panel, state.recordings, row) : [none]), ...live, this.ofCell(panel));
+    this.draw(mode, now, ...(row ? this.ofRecording(panel, state.recordings, row) : [none]), ...live, this.ofCell(panel));
   }
 
   private draw(note: string, ...content: (Node | null)[]): void {

@@ -1,0 +1,112 @@
+"""The comm as a front end sees it, in a real ipykernel: who gets which messages, and how many."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+HERE = Path(__file__).parent
+SETUP = "import shell_fake_engine as engine; engine.install(); run = engine.run"
+
+
+class Front:
+    """A front end: sends cells with their ids, opens a comm, and keeps every message that the kernel sends."""
+
+    def __init__(self, client):
+        self.client, self.comm = client, uuid.uuid4().hex
+        self.messages = []
+
+    def send(self, kind, content, metadata=None):
+        message = self.client.session.msg(kind, content, metadata=metadata)
+        self.client.shell_channel.send(message)
+        return message["header"]["msg_id"]
+
+    def wait_idle(self, request):
+        while True:
+            message = self.client.get_iopub_msg(timeout=120)
+            if message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == self.comm:
+                self.messages.append(message["content"]["data"])
+            own = message["parent_header"].get("msg_id") == request
+            if own and message["msg_type"] == "error":
+                raise AssertionError("\n".join(message["content"]["traceback"]))
+            if own and message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                return
+
+    def cell(self, code, name):
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        self.wait_idle(self.send("execute_request", content, {"cellId": name}))
+
+    def open(self):
+        content = {"comm_id": self.comm, "target_name": "cachelab", "data": {}}
+        self.wait_idle(self.send("comm_open", content))
+
+    def say(self, **data):
+        self.wait_idle(self.send("comm_msg", {"comm_id": self.comm, "data": data}))
+
+    def take(self):
+        taken, self.messages = self.messages, []
+        return taken
+
+
+@pytest.fixture
+def front(tmp_path):
+    paths = [str(HERE.parent.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "IPYTHONDIR": str(tmp_path)}
+    manager, client = start_new_kernel(kernel_name="python3", env=env)
+    one = Front(client)
+    one.cell(SETUP, "setup")
+    one.cell("%load_ext cachelab\n%config CacheLab.widget = False", "load")
+    yield one
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def test_recording_a_thousand_calls_takes_a_few_messages(front):
+    front.open()
+    front.say(type="marks")
+    front.take()
+    front.cell("%%cachelab --quiet\nfor _ in range(1000):\n    run()", "loop")
+    kinds = [message["type"] for message in front.take()]
+    assert len(kinds) < 10
+    assert kinds.count("state") == 1
+
+
+def test_a_long_cell_says_how_many_calls_it_made_so_far(front):
+    front.open()
+    front.take()
+    front.cell("%%cachelab --quiet\nimport time\nfor _ in range(9):\n    run()\n    time.sleep(0.4)", "slow")
+    running = [message["calls"] for message in front.take() if message["type"] == "running"]
+    assert running
+    assert running == sorted(set(running))
+    assert 1 <= running[0] <= running[-1] <= 9
+    front.cell("import time; time.sleep(1.5)", "plain")
+    assert [message["type"] for message in front.take()] == ["state"]
+
+
+def test_the_cell_that_ran_and_runs_again_is_known_by_its_id(front):
+    front.open()
+    front.cell("%%cachelab --quiet --name one\nrun()", "a")
+    front.cell("1 + 1", "b")
+    (row,) = front.take()[-1]["recordings"]
+    assert (row["cell"], row["number"], row["rerun"]) == ("a", 3, False)
+    front.cell("1 + 1", "a")
+    (row,) = front.take()[-1]["recordings"]
+    assert (row["cell"], row["number"], row["rerun"]) == ("a", 3, True)
+    front.cell("%%cachelab --quiet --name one\nrun()", "b")
+    (row,) = front.take()[-1]["recordings"]
+    assert (row["cell"], row["number"], row["rerun"]) == ("b", 6, False)
+
+
+def test_only_who_asks_gets_marks(front):
+    front.open()
+    front.cell("%%cachelab --quiet\nrun()", "a")
+    assert {message["type"] for message in front.take()} == {"state"}
+    front.say(type="marks")
+    (message,) = front.take()
+    assert message["all"] is True
+    # The stand-in's ops are of line 2 of cell 1, whose text is another: nothing is marked on a guess.
+    assert message["cells"] == []
