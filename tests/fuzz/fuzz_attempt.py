@@ -5,30 +5,34 @@ from __future__ import annotations
 import traceback
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuzz_checks import Outcome, check
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fuzz_programs import Program
 
 
-def attempt(program: Program) -> Outcome:
-    """Check a program; an exception of the engine or of the fuzzer is a fault too."""
+def attempt(program: Program, checks: Callable[[Program], Any] = check, outcome: Any = None) -> Any:
+    """Check a program; an exception of the engine or of the fuzzer is a fault too, told in ``outcome``."""
     try:
-        return check(program)
+        return checks(program)
     except Exception as error:  # noqa: BLE001  whatever it is, it is to be reported with the seed
-        outcome = Outcome()
+        outcome = Outcome() if outcome is None else outcome
         where = traceback.extract_tb(error.__traceback__)[-1]
         outcome.fault("crash", f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
         return outcome
 
 
-def shrink(program: Program, kinds: set[str], *, tries: int = 60) -> Program:
+def shrink(
+    program: Program, kinds: set[str], tried: Callable[[Program], Any] = attempt, *, tries: int = 60
+) -> Program:
     """Leave out calls and instructions as long as a fault of the same kind remains."""
 
     def fails(candidate: Program) -> bool:
-        return bool({fault.kind for fault in attempt(candidate).faults} & kinds)
+        return bool({fault.kind for fault in tried(candidate).faults} & kinds)
 
     left = tries
     for attribute in ("calls", "instructions", "calls"):

@@ -12,12 +12,15 @@ from fuzz_build import SHAPE, Built
 from fuzz_truth import Observer, Seen, exact, needed
 from tensorflow.core.protobuf import rewriter_config_pb2
 
+from cachelab.modes.runner import own
 from cachelab.tf.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fuzz_programs import CallStep, Program
+
+    from typing_extensions import Self
 
     from cachelab.model import OpExecution, Record
 
@@ -26,6 +29,7 @@ FEEDS = tuple(
     np.asarray(value, "f")
     for value in (
         np.linspace(-1, 1, 9).reshape(SHAPE), np.linspace(0.2, 0.9, 9).reshape(SHAPE), np.eye(3), np.full(SHAPE, 100.0),
+        np.full(SHAPE, -0.5), np.linspace(1, -1, 9).reshape(SHAPE), np.zeros(SHAPE),
     )
 )  # fmt: skip
 NEVER = ("Assign", "Scatter", "ResourceApply", "Apply", "ResourceScatter", "RandomUniform", "RandomStandardNormal",
@@ -76,27 +80,43 @@ HARMLESS = frozenset({"VarHandleOp", "VariableV2", "ReadVariableOp", "Placeholde
 """Stateful types that leave nothing behind."""
 
 
-def perform(program: Program, built: Built) -> list[tuple[Any, str | None]]:
-    """Issue the calls of a program in fresh sessions; return results and errors."""
-    for name in built.python_calls:
-        built.python_calls[name] = 0
-    sessions = [
-        v1.Session(graph=built.graph, config=config(grappler=program.grappler)) for _ in range(program.sessions)
-    ]
-    outcomes: list[tuple[Any, str | None]] = []
-    made: dict[Any, Any] = {}
-    try:
-        for step in program.calls:
-            session = sessions[step.session % len(sessions)]
+class Performance:
+    """A program's calls in fresh sessions, which stay open until the end of the ``with`` block."""
+
+    def __init__(self, program: Program, built: Built, opener: Callable[..., Any] = v1.Session) -> None:
+        self.built = built
+        for name in built.python_calls:
+            built.python_calls[name] = 0
+        made = config(grappler=program.grappler)
+        self.sessions = [opener(graph=built.graph, config=made) for _ in range(program.sessions)]
+        self._made: dict[Any, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for session in self.sessions:
+            session.close()
+
+    def issue(self, steps: Sequence[CallStep]) -> list[tuple[Any, str | None]]:
+        """Issue calls; return results and errors."""
+        outcomes: list[tuple[Any, str | None]] = []
+        for step in steps:
+            session = self.sessions[step.session % len(self.sessions)]
             try:
-                with built.graph.as_default():  # ``load`` asks for it
-                    outcomes.append((_issue(built, session, step, made), None))
+                with self.built.graph.as_default():  # ``load`` asks for it
+                    found = _issue(self.built, session, step, self._made)
+                # The buffer of a ref variable goes on changing.
+                outcomes.append((None if found is None else [own(value) for value in found], None))
             except (tf.errors.OpError, RuntimeError) as error:
                 outcomes.append((None, f"{type(error).__name__} {str(error)[:200]}"))
-    finally:
-        for session in sessions:
-            session.close()
-    return outcomes
+        return outcomes
+
+
+def perform(program: Program, built: Built) -> list[tuple[Any, str | None]]:
+    """Issue the calls of a program in fresh sessions; return results and errors."""
+    with Performance(program, built) as performance:
+        return performance.issue(program.calls)
 
 
 def _partial(built: Built, session: Any, fetches: list[Any], feeds: dict[Any, Any]) -> Any:

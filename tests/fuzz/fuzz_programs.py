@@ -80,21 +80,7 @@ def generate(seed: int) -> Program:
     """Return the program of a seed."""
     rng = random.Random(seed)
     family = rng.choice(("simple", "state", "state", "all", "all", "all", "structure", "structure"))
-    plain, rest = FAMILIES[family]
-    kinds = ["placeholder", *(rng.choice(("resource", "ref", "resource")) for _ in range(rng.randrange(3)) if rest)]
-    kinds += rng.choices(plain, k=rng.randint(3, 7)) + (rng.choices(rest, k=rng.randint(3, 9)) if rest else [])
-    head, tail = kinds[:2], kinds[2:]
-    rng.shuffle(tail)
-    kinds = head + tail
-    instructions = tuple(
-        Instruction(
-            number,
-            kind,
-            tuple(rng.randrange(max(1, number)) for _ in range(3)),
-            tuple(rng.randrange(1000) for _ in range(4)),
-        )
-        for number, kind in enumerate(kinds)
-    )
+    instructions = some_instructions(rng, *FAMILIES[family])
     sessions = rng.choice((1, 1, 1, 2))
     calls = [CallStep("init", session, (), ()) for session in range(sessions)]
     partial = rng.random() < 0.12
@@ -106,7 +92,7 @@ def generate(seed: int) -> Program:
             if rng.random() < 0.5:
                 step = replace(step, feeds=tuple(_feed(rng) for _ in step.feeds))
         else:
-            step = _step(rng, len(kinds), sessions, partial=partial)
+            step = some_step(rng, len(instructions), sessions, partial=partial)
         kept.append(step)
     calls += kept
     return Program(
@@ -121,11 +107,30 @@ def generate(seed: int) -> Program:
     )
 
 
+def some_instructions(rng: random.Random, plain: tuple[str, ...], rest: tuple[str, ...]) -> tuple[Instruction, ...]:
+    """Return random instructions of the given kinds; a placeholder and, with ``rest``, variables come first."""
+    kinds = ["placeholder", *(rng.choice(("resource", "ref", "resource")) for _ in range(rng.randrange(3)) if rest)]
+    kinds += rng.choices(plain, k=rng.randint(3, 7)) + (rng.choices(rest, k=rng.randint(3, 9)) if rest else [])
+    head, tail = kinds[:2], kinds[2:]
+    rng.shuffle(tail)
+    kinds = head + tail
+    return tuple(
+        Instruction(
+            number,
+            kind,
+            tuple(rng.randrange(max(1, number)) for _ in range(3)),
+            tuple(rng.randrange(1000) for _ in range(4)),
+        )
+        for number, kind in enumerate(kinds)
+    )
+
+
 def _feed(rng: random.Random) -> int:
     return rng.choice((0, 0, 0, 1, 1, 2, 3))
 
 
-def _step(rng: random.Random, size: int, sessions: int, *, partial: bool) -> CallStep:
+def some_step(rng: random.Random, size: int, sessions: int, *, partial: bool) -> CallStep:
+    """Return a random call of a program of ``size`` instructions."""
     kinds = ("run",) * 12 + ("callable",) * 2 + ("load", "init") + (("partial",) * 3 if partial else ())
     late = [rng.randrange(size // 2, size) for _ in range(rng.randint(1, 3))]
     fetches = tuple(late) if rng.random() < 0.7 else tuple(rng.randrange(size) for _ in late)

@@ -99,9 +99,10 @@ def needed(graph: Any, fetches: list[str], targets: list[str], feeds: set[str]) 
 class Observer:
     """Observes all calls of sessions on one graph."""
 
-    def __init__(self, graph: Any, *, values: bool) -> None:
+    def __init__(self, graph: Any, *, values: bool, trace: bool = True) -> None:
         self.graph = graph
         self.values = values
+        self.trace = trace
         self.calls: list[Seen] = []
         self._sessions: dict[int, int] = {}
         library = graph.as_graph_def().library
@@ -192,7 +193,7 @@ class Observer:
         )
         self.calls.append(seen)
         seen.closure, more, outputs = self._plan(names, target_names, set(given))
-        own = metadata is None
+        own = self.trace and metadata is None
         if own:
             options = runtime.TF_NewBufferFromString(
                 config_pb2.RunOptions(trace_level=config_pb2.RunOptions.FULL_TRACE).SerializeToString()
@@ -200,7 +201,8 @@ class Observer:
             metadata = runtime.TF_NewBuffer()
         try:
             found = original(session, options, feeds, [*fetches, *outputs], targets, metadata)
-            self._note(seen, runtime.TF_GetBuffer(metadata))
+            if metadata is not None:
+                self._note(seen, runtime.TF_GetBuffer(metadata))
         except BaseException:
             seen.failed = True
             raise
@@ -208,12 +210,13 @@ class Observer:
             if own:
                 runtime.TF_DeleteBuffer(options)
                 runtime.TF_DeleteBuffer(metadata)
-        seen.results = list(found[: len(fetches)])
+        given_back = list(found[: len(fetches)])
+        seen.results = [np.array(value) for value in given_back]  # the buffer of a ref variable goes on changing
         seen.values = {name: exact(value) for name, value in zip(more, found[len(fetches) :], strict=True)}
         for name in list(seen.values):
             if name.rpartition(":")[0] in self._blurred:
                 del seen.values[name]
-        return seen.results
+        return given_back
 
     @staticmethod
     def _note(seen: Seen, data: bytes) -> None:
