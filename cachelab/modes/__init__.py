@@ -48,7 +48,7 @@ def replay(
     allow_side_effects
         Whether ops that act outside TensorFlow (Python functions, files, prints) may be repeated.
     repeats
-        Timed repeats at most.
+        Timed repeats at most; with 0 nothing is timed, and what follows from times is 0 too.
     memory_budget
         Bytes that the mode may hold.
     progress

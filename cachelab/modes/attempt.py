@@ -74,7 +74,8 @@ class Attempt:
             else:
                 fetches, finals, cold, failed = self._compare(sessions, results, variables)
             bench.progress(3, self.steps, _("timing"))
-            seconds, run_seconds = (0.0, 0.0) if failed else self._time(sessions)
+            untimed = failed or not bench.repeats
+            seconds, run_seconds = (0.0, 0.0) if untimed else self._time(sessions)
         bench.progress(4, self.steps, _("tracing what runs"))
         recolor = Recolor(self.script, mode, () if failed else self._trace())
         record = recolor.record()
@@ -174,7 +175,7 @@ class Attempt:
             excused = next((one for one in fetches.values() if one.excused), None)
             equality = "differs" if reason or excused else "reproduced"
             reasons = [reason] if reason else [excuse(excused)] if excused else []
-        setup = prepare + max(0.0, cold - seconds)
+        setup = prepare + max(0.0, cold - seconds) if seconds else 0.0
         speedup = run_seconds / seconds if seconds else 0.0
         saving = run_seconds - seconds
         difference = max((one.difference for one in every.values()), default=0.0)

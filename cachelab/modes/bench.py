@@ -38,7 +38,7 @@ class Bench:
     allow_side_effects
         Whether ops that act outside TensorFlow may be repeated.
     repeats
-        Timed repeats at most.
+        Timed repeats at most; with 0 nothing is timed, and what follows from times is 0 too.
     progress
         Called with (steps done, steps in all, what is done now).
     cancel

@@ -26,9 +26,9 @@ def generate(seed: int) -> Program:
         rest += ("sgd", "adam", "assign", "scatter", "sgd")
     if rng.random() < 0.15:
         rest += DRAWS
-    instructions = some_instructions(rng, (*SIMPLE, "placeholder"), rest)
+    instructions = some_instructions(rng, (*SIMPLE, "placeholder"), rest, most=6)
     calls = [CallStep("init", 0, (), ())]
-    for _ in range(rng.randint(1, 3)):
+    for _ in range(rng.choice((1, 1, 2))):
         calls += SERIES[shape](rng, len(instructions))
         if rng.random() < 0.3:
             calls.append(some_step(rng, len(instructions), 1, partial=False))

@@ -107,10 +107,12 @@ def generate(seed: int) -> Program:
     )
 
 
-def some_instructions(rng: random.Random, plain: tuple[str, ...], rest: tuple[str, ...]) -> tuple[Instruction, ...]:
+def some_instructions(
+    rng: random.Random, plain: tuple[str, ...], rest: tuple[str, ...], *, most: int = 9
+) -> tuple[Instruction, ...]:
     """Return random instructions of the given kinds; a placeholder and, with ``rest``, variables come first."""
     kinds = ["placeholder", *(rng.choice(("resource", "ref", "resource")) for _ in range(rng.randrange(3)) if rest)]
-    kinds += rng.choices(plain, k=rng.randint(3, 7)) + (rng.choices(rest, k=rng.randint(3, 9)) if rest else [])
+    kinds += rng.choices(plain, k=rng.randint(3, 7)) + (rng.choices(rest, k=rng.randint(3, most)) if rest else [])
     head, tail = kinds[:2], kinds[2:]
     rng.shuffle(tail)
     kinds = head + tail
