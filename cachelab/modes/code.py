@@ -129,7 +129,7 @@ def feed(mode: Keeping) -> str:
 
     def body(call: CallMaterial) -> list[str]:
         plan = mode.schedule.plans.get(call.index)
-        return plain(call) if plan is None else _fed(call, plan, kept)
+        return plain(call) if plan is None else _fed(call, plan, kept, mode.still_fed(call, plan))
 
     return loops(mode.script, body).replace(HEAD, "results, kept = {}, {}", 1)
 
@@ -137,7 +137,9 @@ def feed(mode: Keeping) -> str:
 memo = feed
 
 
-def _fed(call: CallMaterial, plan: CallPlan, kept: Callable[[CallMaterial, str], str]) -> list[str]:
+def _fed(
+    call: CallMaterial, plan: CallPlan, kept: Callable[[CallMaterial, str], str], own: tuple[str, ...]
+) -> list[str]:
     if plan.serve and not call.targets and all(name in plan.serve for name in call.fetches):
         return [f"results[k] = [{', '.join(kept(call, name) for name in call.fetches)}]"]
     lines = []
@@ -147,7 +149,7 @@ def _fed(call: CallMaterial, plan: CallPlan, kept: Callable[[CallMaterial, str],
     extra = [name for name in plan.keep if name not in call.fetches]
     into = ", ".join(["*results[k]" if extra else "results[k]", *(kept(call, name) for name in extra)])
     wanted = names((*call.fetches, *call.targets, *extra))
-    lines.append(f"{into} = sess.run([{wanted}], {feed_dict(plan.feeds, more)})")
+    lines.append(f"{into} = sess.run([{wanted}], {feed_dict(own, more)})")
     lines += [
         f"{kept(call, name)} = results[k][{call.fetches.index(name)}]" for name in plan.keep if name in call.fetches
     ]
@@ -165,7 +167,8 @@ def handle(mode: Keeping) -> str:
         wanted = [f'value["{name}"]' if name in plan.serve else f'"{name}"' for name in (*call.fetches, *call.targets)]
         into = ", ".join(["*results[k]" if plan.keep else "results[k]", *(f'kept["{n}"]' for n in plan.keep)])
         keep = [f'handle["{name}"]' for name in plan.keep]
-        return [f"{into} = sess.run([{', '.join([*wanted, *keep])}], {feed_dict(plan.feeds, more)})"]
+        own = mode.still_fed(call, plan)
+        return [f"{into} = sess.run([{', '.join([*wanted, *keep])}], {feed_dict(own, more)})"]
 
     make = (
         f"{IMPORTS}with graph.as_default():\n"

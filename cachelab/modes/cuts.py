@@ -212,7 +212,9 @@ class Schedule:
 
     def _candidates(self, call: CallMaterial) -> list[tuple[str, Any]]:
         closure = self.script.closure(call)
-        found = []
+        found: list[tuple[str, Any]] = []
+        if self.script.facts(call).looked_through(call.feeds):
+            return found
         for tensor in self.cuts.get(self.script.record.entry(call.index).graph, ()):
             if op_of(tensor) in closure and tensor not in call.feeds:
                 token = self.script.same_as(op_of(tensor), call.index)

@@ -29,21 +29,18 @@ class Feed(Keeping):
 
     def serve(self, runner: Runner, call: CallMaterial, plan: CallPlan) -> None:
         """Issue one call: feed what is kept, fetch what is to be kept."""
-        feed = self.feed_of(runner, call, plan)
         kept = {tensor: self._get(call, tensor) for tensor in plan.serve}
         if kept and not call.targets and all(name in kept for name in call.fetches):
             runner.keep(call, {name: own(kept[name]) for name in call.fetches})
             return
-        for tensor, value in zip(runner.tensors(call.session, plan.serve), kept.values(), strict=True):
-            feed[tensor] = value
+        served = dict(zip(runner.tensors(call.session, plan.serve), kept.values(), strict=True))
         extra = tuple(name for name in plan.keep if name not in call.fetches)
         fetches = [
             *runner.tensors(call.session, call.fetches),
             *runner.targets(call.session, call.targets),
             *runner.tensors(call.session, extra),
         ]
-        names = ((*call.fetches, *extra), call.targets, (*plan.feeds, *plan.serve))
-        values = runner.run(call.session, fetches, feed, (call.index,), names=names)
+        values = self.run_fed(runner, call, plan, fetches, served, extra)
         found = dict(zip(call.fetches, values, strict=False))
         more = dict(zip(extra, values[len(fetches) - len(extra) :], strict=True))
         for tensor in plan.keep:

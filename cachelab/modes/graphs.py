@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cachelab.explain.closure import Signature, closure
 from cachelab.explain.plan import LAST, make_plan
 from cachelab.i18n import translate as _
+from cachelab.modes.optimizer import replaceable
 from cachelab.tf.effects import OUTWARD, PYTHON
 from cachelab.tf.flatten import CONDITIONALS, WHILES, Flattener
 
@@ -65,10 +66,13 @@ class Facts:
     ----------
     graph
         The graph; ops added later are unknown until :meth:`update`.
+    optimized
+        Whether TensorFlow optimises it: then a value fed for some tensors gets lost.
     """
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Any, *, optimized: bool = True) -> None:
         self.graph = graph
+        self.optimized = optimized
         self._flattener = Flattener(0, graph)
         self.update()
 
@@ -82,6 +86,7 @@ class Facts:
         self._plans: dict[Any, Any] = {}
         self._branches: dict[str, int] | None = None
         self._frames: dict[str, int] | None = None
+        self._replaceable: dict[str, bool] = {}
 
     def closure(self, fetches: Iterable[str], targets: Iterable[str] = (), feeds: Iterable[str] = ()) -> frozenset[str]:
         """Return the ops that a call may run: over data and control edges, stopping at fed tensors.
@@ -267,7 +272,26 @@ class Facts:
             return _("TensorFlow replaces the op that gives it, so that a fed value can get lost; name its `Identity`")
         if not self.graph.is_feedable(value):
             return _("TensorFlow does not let it be fed")
+        if self.lost_if_fed(tensor):
+            return _("graph optimisation may replace the op that gives it, so that a fed value gets lost")
         return ""
+
+    def lost_if_fed(self, tensor: str) -> bool:
+        """Whether graph optimisation may look through a tensor, be it fed or not."""
+        name = tensor.rpartition(":")[0]
+        if not self.optimized or name not in self.ops:
+            return False
+        found = self._replaceable.get(name)
+        if found is None:
+            found = self._replaceable[name] = replaceable(self.ops[name])
+        return found
+
+    def looked_through(self, feeds: Iterable[str]) -> str:
+        """Return a fed tensor that graph optimisation may look through, ``""`` if there is none.
+
+        Whether it does depends on what else is fed and fetched, so such a call is issued as recorded only.
+        """
+        return next((tensor for tensor in feeds if self.lost_if_fed(tensor)), "")
 
     def frame(self, name: str) -> int | None:
         """Return the number of the v1 loop (the outermost one) that an op lies in, ``None`` outside loops."""

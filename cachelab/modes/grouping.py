@@ -37,12 +37,23 @@ def why_apart(
         return _("Call {call} failed.").format(call=call.index if call.failed else first.index)
     if call.session != first.session:
         return _("Calls {first} and {call} run in different sessions.").format(first=first.index, call=call.index)
+    for one in (call, first):
+        name = script.facts(one).looked_through(one.feeds)
+        if name:
+            return looked_through(one, name)
     for name, (link, _fetch) in call.linked.items():
         if link in members:
             return _("Call {call} is fed `{feed}` from a result of call {link}.").format(
                 call=call.index, feed=name, link=link
             )
     return _feeds_apart(script, group, call, one_value) or _effects_apart(script, group, call)
+
+
+def looked_through(call: CallMaterial, tensor: str) -> str:
+    """Return the sentence on a fed tensor that graph optimisation may look through."""
+    return _("Call {call} is fed `{feed}`, which graph optimisation may look through.").format(
+        call=call.index, feed=tensor
+    )
 
 
 def _feeds_apart(script: Script, group: Sequence[CallMaterial], call: CallMaterial, one_value: str) -> str:

@@ -40,9 +40,8 @@ class Handle(Keeping):
     def serve(self, runner: Runner, call: CallMaterial, plan: CallPlan) -> None:
         """Issue one call: feed the handles that are kept, make those that are to be kept."""
         graph_id = self.script.material.sessions[call.session].graph
-        feed = self.feed_of(runner, call, plan)
-        for name, tensor in zip(plan.serve, runner.tensors(call.session, plan.serve), strict=True):
-            feed[tensor] = self.values[call.session, name]
+        tensors = runner.tensors(call.session, plan.serve)
+        served = {t: self.values[call.session, name] for name, t in zip(plan.serve, tensors, strict=True)}
         keep = tuple(name for name in plan.keep if (graph_id, name) in self._makers)
         results = [
             self._makers[graph_id, name][1] if name in plan.serve else tensor
@@ -53,8 +52,7 @@ class Handle(Keeping):
             *runner.targets(call.session, call.targets),
             *(self._makers[graph_id, name][0] for name in keep),
         ]
-        names = ((*call.fetches, *keep), call.targets, (*plan.feeds, *plan.serve))
-        values = runner.run(call.session, fetches, feed, (call.index,), names=names)
+        values = self.run_fed(runner, call, plan, fetches, served, keep)
         for name, value in zip(keep, values[len(fetches) - len(keep) :], strict=True):
             self.values[call.session, name] = value
         runner.keep(call, dict(zip(call.fetches, values, strict=False)))

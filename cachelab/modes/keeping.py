@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cachelab.i18n import translate as _
 from cachelab.modes.cuts import Schedule, default_cuts, named_cuts, op_of, why_nothing
 from cachelab.modes.protocol import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cachelab.material import CallMaterial
     from cachelab.modes.cuts import CallPlan
     from cachelab.modes.runner import Runner
+    from cachelab.modes.script import Script
+
+
+def _way(call: CallMaterial, plan: CallPlan) -> tuple[Any, ...]:
+    """Return what decides which graph TensorFlow makes for a call of a plan."""
+    return call.session, call.fetches, call.targets, tuple(call.feeds), plan.serve, plan.keep
 
 
 class Keeping(Mode):
     """A mode that keeps cut tensors between calls; subclasses say how they are held."""
 
     slots: int | None = 1
+
+    def __init__(self, script: Script, cuts: Sequence[str] | None = None, memory_budget: int | None = None) -> None:
+        super().__init__(script, cuts, memory_budget)
+        self._spared: dict[Any, bool] = {}
 
     def applies(self) -> str | None:
         """Return why nothing can be kept, ``None`` if something can."""
@@ -50,10 +61,55 @@ class Keeping(Mode):
         """Issue one call of the schedule."""
         raise NotImplementedError
 
-    def feed_of(self, runner: Runner, call: CallMaterial, plan: CallPlan) -> dict[Any, Any]:
-        """Return the feed dict of what the call still needs of its own feeds."""
+    def feed_of(self, runner: Runner, call: CallMaterial, names: Iterable[str]) -> dict[Any, Any]:
+        """Return the feed dict of the named ones of a call's own feeds."""
         values = self.script.feed_values(call, runner.results)
-        return runner.feed(call.session, {name: values[name] for name in plan.feeds})
+        return runner.feed(call.session, {name: values[name] for name in names})
+
+    def still_fed(self, call: CallMaterial, plan: CallPlan) -> tuple[str, ...]:
+        """Return which of its own feeds a call is fed when kept values are fed too.
+
+        All of them where graph optimisation was seen, or could not be seen yet, to ask for more than it should.
+        """
+        if len(plan.feeds) == len(call.feeds) or not self.script.facts(call).optimized:
+            return plan.feeds
+        return plan.feeds if self._spared.get(_way(call, plan)) else tuple(call.feeds)
+
+    def run_fed(
+        self, runner: Runner, call: CallMaterial, plan: CallPlan, fetches: Sequence[Any], served: dict[Any, Any],
+        extra: tuple[str, ...],
+    ) -> Any:  # fmt: skip
+        """Run a call that is fed kept values.
+
+        Parameters
+        ----------
+        runner, call, plan
+            Where, what and how.
+        fetches
+            Tensors and ops of the private graph.
+        served
+            Tensor -> kept value.
+        extra
+            Names of tensors fetched in addition to the call's own.
+        """
+        own = self.still_fed(call, plan)
+        feed = {**self.feed_of(runner, call, own), **served}
+        way = _way(call, plan)
+        if len(own) > len(plan.feeds) and way not in self._spared and not runner.trace:
+            spare = [name for name in own if name not in plan.feeds]
+            values, used = runner.run_watched(call.session, fetches, feed, spare)
+            self._spared[way] = not used
+            if used:
+                self._note(plan.serve, used)
+            return values
+        names = ((*call.fetches, *extra), call.targets, (*own, *plan.serve))
+        return runner.run(call.session, fetches, feed, (call.index,), names=names)
+
+    def _note(self, served: Sequence[str], used: Sequence[str]) -> None:
+        text = _("Graph optimisation looks through what is fed for {tensors}: {feeds} is computed with all the same.")
+        note = text.format(tensors=", ".join(map("`{}`".format, served)), feeds=", ".join(map("`{}`".format, used)))
+        if note not in self.notes:
+            self.notes.append(note)
 
     def served(self, call: int) -> Iterable[str]:
         """Return the ops whose kept value served a call."""
@@ -68,7 +124,7 @@ class Keeping(Mode):
     def fed(self, call: int) -> Iterable[str]:
         """Return the tensors of its own that a call is still fed."""
         plan = self.schedule.plans.get(call)
-        return super().fed(call) if plan is None else plan.feeds
+        return super().fed(call) if plan is None else self.still_fed(self.script.calls[call], plan)
 
     @property
     def kept(self) -> tuple[str, ...]:

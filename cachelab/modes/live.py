@@ -24,6 +24,7 @@ from cachelab.modes.live_plan import LivePlan
 from cachelab.modes.live_store import CacheInfo, Store
 from cachelab.modes.live_versions import Versions
 from cachelab.options import parse_bytes
+from cachelab.tf.logbook import optimized
 
 if TYPE_CHECKING:
     from cachelab.modes.live_plan import Way
@@ -222,11 +223,15 @@ class Session(tf.compat.v1.Session):
         base = super()._do_run
         known = {tensor.name for tensor in fetch_list}
         extra = [name for name, _at in way.keep if name not in known]
-        feeds = {key: value for key, value in feed_dict.items() if key.deref().name in way.feeds}
+        spare = [name for name in plan.feeds if name not in way.feeds] if self._may_look_through(way) else []
+        feeds = feed_dict
+        if not spare:
+            feeds = {key: value for key, value in feed_dict.items() if key.deref().name in way.feeds}
         own = None
-        known_worth = all(name in plan.saved for name, _at in way.keep)
-        if not known_worth and options is None and run_metadata is None and not self._remote:
-            own = self._holder.tracer()
+        unknown = way.spares is None and bool(spare)
+        untold = unknown or not all(name in plan.saved for name, _at in way.keep)
+        if untold and options is None and run_metadata is None and not self._remote:
+            own = self._holder.tracer(graph=unknown)
         if self._holder.overwrites:
             with self._lock:
                 for name, _at in way.keep:
@@ -238,6 +243,8 @@ class Session(tf.compat.v1.Session):
             try:
                 found = base(None, run.targets, run.fetches, {**feeds, **run.feeds}, options, run_metadata)
                 seconds = own.seconds() if own is not None else None
+                if own is not None and unknown:
+                    way.spares = not own.taken(spare)
             finally:
                 if own is not None:
                     own.close()
@@ -249,6 +256,10 @@ class Session(tf.compat.v1.Session):
             got.update(dict.fromkeys(set(extra) - got.keys()))
             self._keep(plan, way, keys, (got, seconds), known)
         return results
+
+    def _may_look_through(self, way: Way) -> bool:
+        """Whether graph optimisation may ask for feeds that served values make unnecessary."""
+        return bool(way.serve) and not way.spares and (self._remote or self._facts is None or self._facts.optimized)
 
     def _keep(self, plan: LivePlan, way: Way, keys: list[Any], got: tuple[Any, Any], known: set[str]) -> None:
         """Keep what a run gave, unless a variable that it depends on was written meanwhile."""
@@ -285,7 +296,7 @@ class Session(tf.compat.v1.Session):
     def _current_facts(self) -> Facts:
         version = self._graph.version
         if self._facts is None:
-            self._facts = Facts(self._graph)
+            self._facts = Facts(self._graph, optimized=optimized(self._config.SerializeToString()))
         elif version != self._graph_version:
             self._facts.update()
             self._plans.clear()

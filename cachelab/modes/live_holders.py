@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -11,11 +12,14 @@ from tensorflow.python.ops import session_ops
 
 from cachelab.i18n import translate as _
 from cachelab.modes import copying
+from cachelab.modes.optimizer import taken
 from cachelab.modes.runner import aligned, own
 from cachelab.modes.variable import Store as VariableStore
 from cachelab.tf.trace import LABEL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cachelab.modes.live_plan import LivePlan, Way
     from cachelab.modes.live_store import Store
 
@@ -47,21 +51,28 @@ class Wanted:
 
 
 class Tracer:
-    """Asks TensorFlow for op times of one run."""
+    """Asks TensorFlow for op times of one run, and for its optimised ``graph``."""
 
-    def __init__(self) -> None:
-        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+    def __init__(self, *, graph: bool) -> None:
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE, output_partition_graphs=graph)
         self.pointers = (runtime.TF_NewBufferFromString(options.SerializeToString()), runtime.TF_NewBuffer())
 
     def seconds(self) -> dict[str, float]:
         """Return op -> seconds."""
-        metadata = tf1.RunMetadata.FromString(bytes(runtime.TF_GetBuffer(self.pointers[1])))
         found: dict[str, float] = {}
-        for device in metadata.step_stats.dev_stats:
+        for device in self._metadata.step_stats.dev_stats:
             for node in device.node_stats:
                 if LABEL.search(node.timeline_label):
                     found[node.node_name] = found.get(node.node_name, 0.0) + node.all_end_rel_nanos * 1e-9
         return found
+
+    def taken(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """Return the fed tensors that the optimised graph takes."""
+        return taken(self._metadata, tensors)
+
+    @cached_property
+    def _metadata(self) -> Any:
+        return tf1.RunMetadata.FromString(bytes(runtime.TF_GetBuffer(self.pointers[1])))
 
     def close(self) -> None:
         """Free the buffers."""
@@ -79,9 +90,10 @@ class Arrays:
     def __init__(self, session: Any) -> None:
         self.session = session
 
-    def tracer(self) -> Tracer:
-        """Return what measures the op times of one run."""
-        return Tracer()
+    @staticmethod
+    def tracer(*, graph: bool) -> Tracer:
+        """Return what measures the op times of one run, and shows its optimised ``graph``."""
+        return Tracer(graph=graph)
 
     def prepare(self, _plan: LivePlan, _way: Way, wanted: Wanted) -> Issue:
         """Return what to run: fetches that are served are left out of TensorFlow's hands by :meth:`finish`."""

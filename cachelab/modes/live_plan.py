@@ -27,12 +27,13 @@ class Class:
     cells: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Way:
     """How a call is run: what is fed from kept values, what is fetched in addition to be kept, what is still fed.
 
     ``serve`` and ``keep`` hold (tensor, class index). ``mixes`` tells that the ops that still run read a variable
-    that a served value depends on too.
+    that a served value depends on too. ``spares`` tells whether the optimised graph was seen to do without the
+    feeds that are left out: ``None`` until then.
     """
 
     serve: tuple[tuple[str, int], ...]
@@ -40,6 +41,7 @@ class Way:
     feeds: frozenset[str]
     needed: frozenset[str]
     mixes: bool
+    spares: bool | None = None
 
 
 class LivePlan:
@@ -86,7 +88,8 @@ class LivePlan:
         self.saved: dict[str, float] = {}
         self.alive: tuple[Any, ...] = ()
         self._ways: dict[Any, Way] = {}
-        self._classify(plan, number, by_cells=by_cells)
+        if not facts.looked_through(feeds):
+            self._classify(plan, number, by_cells=by_cells)
 
     def _ref(self, tensor: str) -> Ref:
         name, _colon, output = tensor.rpartition(":")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 from tensorflow.python.util import deprecation
 
+from cachelab.explain.closure import PLACEHOLDERS
 from cachelab.i18n import translate as _
 from cachelab.model import BOOKKEEPING
 from cachelab.modes import code
@@ -36,6 +37,11 @@ LISTED = 4
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(f"`{name}`" for name in names[:LISTED])
     return shown if len(names) <= LISTED else _("{shown} and {n} more").format(shown=shown, n=len(names) - LISTED)
+
+
+def _awaited(op: Any) -> list[Any]:
+    """Return the placeholders that an op waits for by a control edge: fed, they need no op of their own."""
+    return [other.outputs[0] for other in op.control_inputs if other.type in PLACEHOLDERS]
 
 
 class Part:
@@ -78,7 +84,7 @@ class PartialRun(Grouped):
             for call in group
             for name in self.script.closure(call)
             if name in facts.ops
-            for value in facts.ops[name].inputs
+            for value in (*facts.ops[name].inputs, *_awaited(facts.ops[name]))
             if value.name in every
         }
         parts = []

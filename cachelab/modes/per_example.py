@@ -9,7 +9,7 @@ import numpy as np
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.modes import code
-from cachelab.modes.grouping import initialises, telling
+from cachelab.modes.grouping import initialises, looked_through, telling
 from cachelab.modes.protocol import Mode
 from cachelab.modes.script import PLAIN
 
@@ -82,6 +82,9 @@ class PerExample(Mode):
             return _("`{op}` is an operation and gives no value per example.").format(op=call.targets[0])
         if not call.feeds:
             return _("Call {call} is fed nothing.").format(call=call.index)
+        hidden = self.script.facts(call).looked_through(call.feeds)
+        if hidden:
+            return looked_through(call, hidden)
         links = [link for link, _fetch in call.linked.values()]
         return (
             _("Call {call} is fed from a result of call {link}.").format(call=call.index, link=links[0])

@@ -15,6 +15,7 @@ from cachelab.material import UNINITIALIZED
 from cachelab.modes.graphs import Facts
 from cachelab.modes.traces import Reader
 from cachelab.tf.effects import RANDOM
+from cachelab.tf.logbook import optimized
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -114,7 +115,7 @@ class PrivateGraph:
         are not the numbers of the recording.
     """
 
-    def __init__(self, material: GraphMaterial, *, remote: bool) -> None:
+    def __init__(self, material: GraphMaterial, *, remote: bool, optimized: bool) -> None:
         definition = tf1.GraphDef.FromString(material.graph_def)
         if remote:
             for node in [*definition.node, *(node for f in definition.library.function for node in f.node_def)]:
@@ -126,7 +127,7 @@ class PrivateGraph:
         self.graph.seed = material.seed
         with self.graph.as_default():
             tf1.import_graph_def(definition, name="")
-        self.facts = Facts(self.graph)
+        self.facts = Facts(self.graph, optimized=optimized)
         self.reader = Reader(self.facts)
         self.unseeded = frozenset(
             name for name in self.facts.drawing() if any(name == bare or name.endswith(f"/{bare}") for bare in unseeded)
@@ -191,8 +192,11 @@ class Place:
         self.timeout_ms = timeout_ms
         remote = {session.graph for session in material.sessions.values() if session.target}
         used = {material.sessions[call.session].graph for call in material.calls}
+        rewritten = {s.graph for s in material.sessions.values() if optimizers and optimized(s.config)}
         self.graphs = {
-            key: PrivateGraph(graph, remote=key in remote) for key, graph in material.graphs.items() if key in used
+            key: PrivateGraph(graph, remote=key in remote, optimized=key in rewritten)
+            for key, graph in material.graphs.items()
+            if key in used
         }
         self.session_ids = sorted({call.session for call in material.calls})
         for session_id in self.session_ids:  # before any session sees the graph: growing it later costs

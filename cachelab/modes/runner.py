@@ -12,10 +12,11 @@ from tensorflow.python.util import deprecation
 
 from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
+from cachelab.modes.optimizer import taken
 from cachelab.modes.traces import Ran, full_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -150,6 +151,15 @@ class Runner:
         values = self.sessions[session].run(fetches, feed, options=options, run_metadata=metadata)
         reader.read(metadata, names, copies or {}, note, session)
         return values
+
+    def run_watched(
+        self, session: int, fetches: Sequence[Any], feed: Mapping[Any, Any], tensors: Iterable[str]
+    ) -> tuple[Any, tuple[str, ...]]:
+        """Run tensors and ops, untraced; return values, and which of the fed tensors the optimised graph takes."""
+        metadata = tf1.RunMetadata()
+        options = tf1.RunOptions(output_partition_graphs=True)
+        values = self.sessions[session].run(fetches, feed, options=options, run_metadata=metadata)
+        return values, taken(metadata, tensors)
 
     def mark(self, call: int, phase: str) -> None:
         """Note that a phase of a ``partial_run`` handle begins; only a runner that reads a log needs it."""

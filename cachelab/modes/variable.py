@@ -52,6 +52,10 @@ class Variable(Keeping):
 
     name: ClassVar[str] = "variable"
 
+    def still_fed(self, call: CallMaterial, plan: CallPlan) -> tuple[str, ...]:  # noqa: ARG002
+        """Return which of its own feeds a call is fed; nothing is fed for a cut, so that nothing is looked through."""
+        return plan.feeds
+
     def veto(self, call: CallMaterial, chosen: tuple[str, ...], needed: frozenset[str]) -> dict[str, str]:
         """Object where the consumers of a cut can't be built a second time."""
         facts = self.script.facts(call)
@@ -124,7 +128,7 @@ class Variable(Keeping):
         """Issue one call on the copies, storing what is to be kept."""
         fetches, copies = self._plans[call.index]
         names = ((*call.fetches, *plan.keep), call.targets, (*plan.feeds, *plan.serve))
-        feed = self.feed_of(runner, call, plan)
+        feed = self.feed_of(runner, call, plan.feeds)
         values = runner.run(call.session, fetches, feed, (call.index,), names=names, copies=copies)
         runner.keep(call, dict(zip(call.fetches, values, strict=False)))
         if plan.keep:

@@ -26,9 +26,7 @@ def attempt(program: Program, checks: Callable[[Program], Any] = check, outcome:
         return outcome
 
 
-def shrink(
-    program: Program, kinds: set[str], tried: Callable[[Program], Any] = attempt, *, tries: int = 60
-) -> Program:
+def shrink(program: Program, kinds: set[str], tried: Callable[[Program], Any] = attempt, *, tries: int = 60) -> Program:
     """Leave out calls and instructions as long as a fault of the same kind remains."""
 
     def fails(candidate: Program) -> bool:

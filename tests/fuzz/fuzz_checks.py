@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fuzz_programs import CallStep, Program
-
     from typing_extensions import Self
 
     from cachelab.model import OpExecution, Record

@@ -113,8 +113,8 @@ def everything_is_worth_keeping() -> Iterator[None]:
 def shares(totals: Counter[str]) -> str:
     """Return in what share of the programs each mode applied, and with what result, as text."""
     count = max(totals["programs"], 1)
-    lines = [f"{totals['programs']} programs, {totals['compared']} with values that have to repeat, "
-             f"{totals['values compared']} values compared"]  # fmt: skip
+    repeat = f"{totals['compared']} with values that have to repeat, {totals['values compared']} values compared"
+    lines = [f"{totals['programs']} programs, {repeat}"]
     for mode in MODES:
         kinds = ("reproduced", "equal", "close", "differs")
         told = ", ".join(f"{totals[f'{mode} {kind}']} {kind}" for kind in kinds if totals[f"{mode} {kind}"])
@@ -130,11 +130,15 @@ def variables_of(built: Built, sessions: Sequence[Any]) -> dict[tuple[int, str],
     found: dict[tuple[int, str], Any] = {}
     for number, session in enumerate(sessions):
         for variable in built.graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES):
-            try:
-                found[number, variable.op.name] = np.array(session.run(variable))
-            except tf.errors.OpError:
-                found[number, variable.op.name] = None
+            found[number, variable.op.name] = _value(session, variable)
     return found
+
+
+def _value(session: Any, variable: Any) -> Any:
+    try:
+        return np.array(session.run(variable))
+    except (tf.errors.FailedPreconditionError, tf.errors.CancelledError):  # no value; a session that an error killed
+        return None
 
 
 def plain_run(program: Program, epilogue: Sequence[CallStep]) -> Plain:
@@ -167,7 +171,7 @@ class State:
 
     def __init__(self, built: Built, sessions: Sequence[Any]) -> None:
         self._now = lambda: {
-            "graph": (built.graph.version, len(built.graph.get_operations()), len(built.graph.get_all_collection_keys())),
+            "graph": (built.graph.version, len(built.graph.get_operations()), built.graph.get_all_collection_keys()),
             "default graph": id(v1.get_default_graph()),
             "numpy's stream": np.random.get_state()[1].tobytes(),  # noqa: NPY002 - the one that users share
             "Python's stream": random.getstate(),
@@ -286,14 +290,12 @@ def _same_calls(
                 outcome.fault("value", f"{mode}, call {index}: {fetch} is {found[fetch]!r}, plain {want!r}")
     for (session, name), value in caught.variables.items():
         key = (sessions.get(session, -1), name)
-        if key in plain.variables and not agree(value, plain.variables[key], bitwise=bitwise):
-            if not explained(("variable", session, name)):
-                outcome.fault("variable", f"{mode}: {name} ends as {value!r}, plain {plain.variables[key]!r}")
+        known = key not in plain.variables or agree(value, plain.variables[key], bitwise=bitwise)
+        if not known and not explained(("variable", session, name)):
+            outcome.fault("variable", f"{mode}: {name} ends as {value!r}, plain {plain.variables[key]!r}")
 
 
-def _same_steps(
-    outcome: Outcome, program: Program, where: str, found: Sequence[Any], expected: Sequence[Any]
-) -> None:
+def _same_steps(outcome: Outcome, program: Program, where: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Compare results and errors of steps with those of a plain run."""
     for index, ((one, told), (other, told_plain)) in enumerate(zip(found, expected, strict=False)):
         if (told is None) != (told_plain is None):

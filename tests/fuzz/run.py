@@ -7,6 +7,7 @@ import faulthandler
 import gc
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
 
-HANGS_SECONDS = 400
+HANGS_SECONDS = 300
 """A program that takes longer hangs: the process tells where, and ends."""
+SLOW_SECONDS = 30
+"""A program that takes longer is told."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def give_up(seed: int) -> None:
+    """End this process: a call into TensorFlow that hangs can't be interrupted."""
+    print(f"HANG seed {seed}", flush=True)
+    faulthandler.dump_traceback()
+    os._exit(3)
 
 
 def loop(
@@ -42,9 +52,14 @@ def loop(
     done = 0
     for seed in seeds:
         program = generate(seed)
-        faulthandler.dump_traceback_later(HANGS_SECONDS, exit=True)  # a call into TensorFlow can't be interrupted
+        watch = threading.Timer(HANGS_SECONDS, give_up, (seed,))
+        watch.daemon = True
+        watch.start()
+        started = time.monotonic()
         outcome = attempt(program)
-        faulthandler.cancel_dump_traceback_later()
+        watch.cancel()
+        if time.monotonic() - started > SLOW_SECONDS:
+            print(f"SLOW seed {seed}: {time.monotonic() - started:.0f} s", flush=True)
         done += 1
         figures = tell(outcome)
         if outcome.faults:
