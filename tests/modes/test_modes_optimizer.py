@@ -69,7 +69,7 @@ def test_tensorflow_looks_through_fed_tensors():
         tensors = {
             "product": x * x,
             "sum": x + x,
-            "undone": -(-x),
+            "undone": tf.negative(tf.negative(x)),
             "turned": tf.transpose(tf.transpose(x)),
             "kept": tf.tanh(x),
         }
