@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(SUPPORTED)' 2>/dev/null &
 N ?= 2000
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: help setup lab test check fuzz mutants bench bench-peers clean
+.PHONY: help setup lab test check fuzz fuzz-modes mutants bench bench-peers clean
 
 help:
 	@echo 'make setup        make .venv and install CacheLab in it, with the test tools'
@@ -20,6 +20,7 @@ help:
 	@echo 'make test         make check, then every test'
 	@echo 'make check        lint, format and types'
 	@echo 'make fuzz N=2000  random programs against an independent truth'
+	@echo 'make fuzz-modes N=2000  random programs in every mode against plain runs'
 	@echo 'make mutants      do the tests notice deliberate mistakes?'
 	@echo 'make bench        what recording costs'
 	@echo 'make bench-peers  side by side with other ways to do the same'
@@ -57,6 +58,9 @@ check: setup
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --n $(N)
+
+fuzz-modes: setup
+	$(BIN)/python tests/fuzz/modes_run.py --n $(N)
 
 mutants: setup
 	$(BIN)/python tests/mutants/run.py

@@ -23,6 +23,7 @@ from cachelab.modes.live_holders import Wanted, holder_of
 from cachelab.modes.live_plan import LivePlan
 from cachelab.modes.live_store import CacheInfo, Store
 from cachelab.modes.live_versions import Versions
+from cachelab.modes.place import HandleSession
 from cachelab.options import parse_bytes
 from cachelab.tf.logbook import optimized
 
@@ -63,7 +64,7 @@ def served() -> Served | None:
     return getattr(_local, "served", None)
 
 
-class Session(tf.compat.v1.Session):
+class Session(HandleSession):
     """Like ``tf.compat.v1.Session``, but computes nothing twice that can be served from a kept value.
 
     Parameters

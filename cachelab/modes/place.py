@@ -101,6 +101,14 @@ def _seed_datasets(definition: Any, datasets: dict[str, list[int]]) -> None:
             node.input[at] = seed.name
 
 
+class HandleSession(tf1.Session):
+    """A session whose tensor handles may die after it: TensorFlow's own would then run an op to free them."""
+
+    def _register_dead_handle(self, handle: Any) -> None:
+        if not self._closed:
+            super()._register_dead_handle(handle)
+
+
 class PrivateGraph:
     """A private copy of one recorded graph.
 
@@ -225,7 +233,7 @@ class Sessions:
             config = private_config(
                 recorded.config, optimizers=place.optimizers, timeout_ms=place.timeout_ms, pruned=place.pruned
             )
-            self._open[session_id] = tf1.Session(graph=place.graph_of(session_id).graph, config=config)
+            self._open[session_id] = HandleSession(graph=place.graph_of(session_id).graph, config=config)
         self.restore(fresh=True)
 
     def __enter__(self) -> Self:

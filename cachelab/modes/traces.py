@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from cachelab.explain.closure import Signature
 from cachelab.explain.plan import make_plan
-from cachelab.tf.trace import LOWERED, TraceReader
+from cachelab.tf.trace import LOWERED, TraceReader, kind_of
 from cachelab.tf.twins import Twins
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Reader:
         for node, kind in nodes:
             name = LOWERED.sub(r"/\1", node)
             row = flat.index.get(name)
-            if row is not None and flat.type[row] == kind:
+            if row is not None and flat.type[row] == kind_of(kind):
                 before = ran.executed.get(name, Execution(0.0, 0, 0))
                 ran.executed[name] = before._replace(count=before.count + 1)
         return ran

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -319,3 +320,17 @@ def test_store_evicts_what_saves_least_a_byte():
     one.put("k2", "t", 2, 10, 1.0)
     assert one.tensors("k1") == frozenset()
     assert one.get("k2", "t") == 2
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_handles_may_outlive_their_session():
+    """TensorFlow frees handles ten at a time, by a run; after the session closed that is an error in ``__del__``."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [3], "x")
+        outs = [tf.tanh(x + float(number)) for number in range(12)]
+        makers = [tf1.get_session_handle(out) for out in outs]
+    with Session(graph=graph, mode="run") as session:
+        handles = session.run(makers, {x: np.ones(3)})
+    del handles  # an error here is a warning that fails the test
+    gc.collect()

@@ -10,6 +10,8 @@ from modes_tools import by_hand, record, same
 from cachelab import modes
 from cachelab.model import MODES
 from cachelab.modes.bench import Bench
+from cachelab.modes.graphs import Facts
+from cachelab.modes.traces import Reader
 
 tf1 = tf.compat.v1
 KEEPING = ("variable", "feed", "handle", "memo")
@@ -67,13 +69,14 @@ def test_mode_applies_or_says_why(recordings, name, mode):
         return
     equality, saved, reused = expected
     assert replay.applicable, replay.reason
-    assert replay.equality == equality, replay.reason
+    # A vectorised run rounds in another order, which need not show on every machine.
+    assert replay.equality == equality or (equality, replay.equality) == ("close", "equal"), replay.reason
     plain = bench.replay("run")
     assert plain.equality == "reproduced"
     assert replay.result.reused == reused
     if saved is not None:
         assert plain.result.executed - replay.result.executed == saved
-    assert bool(replay.reason) == (equality != "equal")
+    assert bool(replay.reason) == (replay.equality != "equal")
     results = by_hand(program, replay.code)
     tolerance = 1e-5 if equality == "close" else 0.0
     if equality != "differs":
@@ -177,3 +180,12 @@ def test_unknown_mode_is_told(recordings):
     with pytest.raises(ValueError, match="no mode `fast`"):
         modes.replay(recordings("two_fetches")[1], "fast")
     assert set(MODES) >= {"run", "memo"}
+
+
+def test_log_names_the_op_that_onednn_renames():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [2, 2])
+        tf.matmul(x, x, name="product")
+    ran = Reader(Facts(graph)).of_log([("product", "_MklNativeMatMul"), ("product", "Const")], (0,))
+    assert ran.executed["product"].count == 1
