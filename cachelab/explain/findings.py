@@ -208,7 +208,8 @@ def _through_python(events: Iterable[Any]) -> Iterator[Finding]:
 def _unneeded(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
     seen: set[tuple[int, tuple[str, ...]]] = set()
     for plan, call in plans:
-        unneeded = sorted(plan.signature.feeds - plan.closure.fed_reached)
+        # What a kept value makes unnecessary, the user had to feed all the same.
+        unneeded = [] if call.served else sorted(plan.signature.feeds - plan.closure.fed_reached)
         names = tuple(plan.flat.tensor_name(ref) for ref in unneeded)
         if names and (plan.flat.id, names) not in seen:
             seen.add((plan.flat.id, names))

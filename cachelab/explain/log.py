@@ -48,7 +48,7 @@ class LoggedCall:
     ``scope`` names the place of the variables (a session, or a remote container); ``shared`` tells that others may
     write there unseen; ``opaque`` that what ran is hidden, so that it may have written anything.
     ``values`` are digests of what ran, by row; ``optimized`` tells whether graph optimisation was on.
-    ``config`` numbers device and optimiser settings.
+    ``config`` numbers device and optimiser settings. ``served`` tells that a live session stood in for some ops.
     """
 
     index: int
@@ -78,3 +78,4 @@ class LoggedCall:
     graph: int = 0
     opaque: bool = False
     optimized: bool = True
+    served: bool = False

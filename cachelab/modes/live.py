@@ -25,6 +25,7 @@ from cachelab.modes.live_store import CacheInfo, Store
 from cachelab.modes.live_versions import Versions
 from cachelab.modes.place import HandleSession
 from cachelab.options import parse_bytes
+from cachelab.tf import hooks
 from cachelab.tf.logbook import optimized
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Session(HandleSession):
 
     def clear_cache(self) -> None:
         """Drop every kept value."""
-        with self._lock:
+        with self._lock, hooks.unobserved():
             self._holder.drop(self._store)
             self._store.clear()
             self._seen.clear()
@@ -201,12 +202,14 @@ class Session(HandleSession):
             values = {name: self._store.get(keys[at], name) for name, at in way.serve}
             self._store.misses += len(way.keep)
         skipped = bool(values) and not way.needed and not target_list
-        if values or way.keep:
-            _local.served = Served(tuple(values), tuple(name for name, _at in way.keep), skipped)
         if skipped:
-            results = self._holder.results([values[tensor.name] for tensor in fetch_list])
+            with hooks.unobserved():
+                results = self._holder.results([values[tensor.name] for tensor in fetch_list])
+            hooks.served_whole(self, dict(zip(plan.fetches, results, strict=True)))
         else:
             results = self._execute(plan, way, (values, keys), arguments)
+        if values or way.keep:
+            _local.served = Served(tuple(values), tuple(name for name, _at in way.keep), skipped)
         with self._lock:
             for key in keys:
                 if key is not None:
@@ -237,12 +240,14 @@ class Session(HandleSession):
             with self._lock:
                 for name, _at in way.keep:
                     self._store.forget(name)
-        run = self._holder.prepare(plan, way, Wanted(fetch_list, target_list, extra, values))
+        with hooks.unobserved():
+            run = self._holder.prepare(plan, way, Wanted(fetch_list, target_list, extra, values))
         with self._versions.writing(plan.writes):
             if own is not None:
                 options, run_metadata = own.pointers
             try:
-                found = base(None, run.targets, run.fetches, {**feeds, **run.feeds}, options, run_metadata)
+                with hooks.serving(hooks.Serving(frozenset(values), plan.fetches)):
+                    found = base(None, run.targets, run.fetches, {**feeds, **run.feeds}, options, run_metadata)
                 seconds = own.seconds() if own is not None else None
                 if own is not None and unknown:
                     way.spares = not own.taken(spare)
@@ -250,7 +255,8 @@ class Session(HandleSession):
                 if own is not None:
                     own.close()
         count = sum(tensor.name not in values for tensor in fetch_list)
-        results = self._holder.finish(list(found[:count]), fetch_list, values)
+        with hooks.unobserved():
+            results = self._holder.finish(list(found[:count]), fetch_list, values)
         if way.keep:
             got = dict(zip([t.name for t in fetch_list], results, strict=True))
             got.update(zip(extra, found[count:], strict=False))
@@ -270,7 +276,8 @@ class Session(HandleSession):
                 cells = plan.classes[at].cells
                 if keys[at][1] != self._versions.of(cells) or not self._versions.settled(cells):
                     continue
-                value, size = self._holder.hold(name, kept[name], shared=name in known)
+                with hooks.unobserved():
+                    value, size = self._holder.hold(name, kept[name], shared=name in known)
                 saved = self._saved(plan, name, seconds)
                 if saved < max(WORTH_SECONDS, size * WORTH_SECONDS_A_BYTE):
                     plan.unworthy.add(name)

@@ -115,8 +115,8 @@ class Activation:
         )
         if self.skipped:
             whole = plural(
-                "{n} call was served whole: it ran nothing and is not in the record",
-                "{n} calls were served whole: they ran nothing and are not in the record",
+                "{n} call was served whole: it ran nothing",
+                "{n} calls were served whole: they ran nothing",
                 self.skipped,
             )
             text = f"{text}; {whole}"

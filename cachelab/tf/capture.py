@@ -15,6 +15,7 @@ from tensorflow.python.client import pywrap_tf_session as runtime
 
 from cachelab.explain.partial import HandleSteps, failed
 from cachelab.material import CallMaterial, Material
+from cachelab.tf import hooks
 from cachelab.tf.events import Event, Handle
 from cachelab.tf.logbook import Logbook
 from cachelab.tf.places import GraphPlace, SessionPlace
@@ -116,12 +117,17 @@ class Capture:
         """Note the start of ``_call_tf_sessionrun``."""
         options, feeds, fetches, targets, metadata = arguments
         values = {tensor_name(tensor): value for tensor, value in feeds.items()}
+        issued = tuple(tensor_name(tensor) for tensor in fetches)
+        note = hooks.serving_now()
+        served = note.serve & values.keys() if note else frozenset()
+        asked = () if note is None else tuple(n for n in note.fetches if n in served or n in issued)
         names = (
-            tuple(tensor_name(tensor) for tensor in fetches),
+            tuple(dict.fromkeys((*asked, *issued))),
             tuple(runtime.TF_OperationName(target) for target in targets),
             tuple(values),
         )
-        event = self._begin("run", session, names, values)
+        event = self._begin("run", session, names, values, served=served)
+        event.issued = issued
         if event.plan is None:
             return event
         key = (event.plan.id, event.place.config)
@@ -133,6 +139,13 @@ class Capture:
         event.tracing = Tracing(options, metadata, trace=trace, graph=graph, dump=self._dump(event))
         event.trace = "full" if event.tracing.traced else "light"
         return event
+
+    def note_served(self, session: Any, values: dict[str, Any]) -> None:
+        """Note a call all of whose fetches a live session served: nothing ran."""
+        names = (tuple(values), (), tuple(values))
+        event = self._begin("run", session, names, values, served=frozenset(values))
+        event.start = time.perf_counter()
+        self._done(event, [])
 
     def _dump(self, event: Event) -> Dump | None:
         """Return a place for the values of a call, if they are wanted."""
@@ -215,7 +228,7 @@ class Capture:
         recorder = self.recorder
         with self._lock:
             place = self.place(session)
-            plan = given.get("plan")
+            plan, served = given.get("plan"), given.get("served", frozenset())
             if "plan" not in given and recorder.trace != "off":
                 self._note_growth(place)
                 plan = place.graph.plan((names[0], names[1], frozenset(names[2])), self._plan_numbers)
@@ -227,7 +240,8 @@ class Capture:
                 feeds[name] = digest(value)
                 recorder.store.put(feeds[name], np.asarray(value))
                 source = self._results.get(feeds[name])
-                if source is not None and is_telling(value):
+                # What a live session kept did not travel through the user's Python code.
+                if source is not None and is_telling(value) and name not in served:
                     linked[name] = source
             event = Event(
                 index=len(self.events),
@@ -241,6 +255,8 @@ class Capture:
                 trace="off" if recorder.trace == "off" else "light",
                 began=next(self._moments),
                 linked=linked,
+                served=served,
+                issued=names[0],
             )
             self.events.append(event)
             return event
@@ -306,13 +322,12 @@ class Capture:
                 return
             self._advance(event)
         if recorder.trace != "off" and isinstance(result, list | tuple):
-            digests = []
-            for name, value in zip(event.names[0], result, strict=False):
-                found = digest(value)
-                digests.append(found)
+            digests = {name: event.feeds[name] for name in event.names[0] if name in event.served}
+            for name, value in zip(event.issued, result, strict=False):
+                found = digests[name] = digest(value)
                 recorder.store.put(found, np.asarray(value))
                 self._results[found] = (event.index, name)
-            event.results = tuple(digests)
+            event.results = tuple(digests[name] for name in event.names[0] if name in digests)
             if event.handle is not None:
                 event.held += sum(np.asarray(value).nbytes for value in result)
         if event.tracing is not None and event.tracing.traced:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Event:
-    """One call as noted: what :class:`LoggedCall` needs, and the trace still to be read."""
+    """One call as noted: what :class:`LoggedCall` needs, and the trace still to be read.
+
+    ``served`` names the fed tensors whose values a live session had kept; ``issued`` what TensorFlow was asked for.
+    """
 
     index: int
     kind: str
@@ -43,6 +46,8 @@ class Event:
     unreadable: str = ""
     held: int = 0
     values: Mapping[int, str] = field(default_factory=dict)
+    served: frozenset[str] = frozenset()
+    issued: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

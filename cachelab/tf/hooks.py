@@ -13,7 +13,7 @@ import importlib.util
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +36,9 @@ class Observer(Protocol):
 
     def on_callable(self, made: Any, arguments: tuple[Any, ...], proceed: Callable[..., Any]) -> Any:
         """Observe a call of a ``_Callable``."""
+
+    def on_served(self, session: Any, values: dict[str, Any]) -> None:
+        """Note a call all of whose fetches (name -> value) a live session served: nothing ran."""
 
     def on_made(self, made: Any, session: Any, options: Any) -> None:
         """Note a ``_Callable`` that was made."""
@@ -65,6 +68,34 @@ def unobserved() -> Iterator[None]:
         yield
     finally:
         _local.quiet = before
+
+
+class Serving(NamedTuple):
+    """What a live session makes of the call under way: tensors that it serves, and what its user fetches, by name."""
+
+    serve: frozenset[str]
+    fetches: tuple[str, ...]
+
+
+@contextmanager
+def serving(note: Serving | None) -> Iterator[None]:
+    """Tell recordings, for the one run in this block, what of it a live session serves."""
+    before = serving_now()
+    _local.serving = note
+    try:
+        yield
+    finally:
+        _local.serving = before
+
+
+def serving_now() -> Serving | None:
+    """Return what a live session serves of the run under way in this thread, ``None`` if it serves nothing."""
+    return getattr(_local, "serving", None)
+
+
+def served_whole(session: Any, values: dict[str, Any]) -> None:
+    """Tell recordings of a call that a live session served without running anything."""
+    _notify("on_served", session, values)
 
 
 def give_back(buffer: Any, content: bytes) -> None:

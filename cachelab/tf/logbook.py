@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.protobuf import config_pb2
 
-from cachelab.explain.log import LoggedCall
+from cachelab.explain.log import LoggedCall, Outcome
 from cachelab.explain.partial import derived
 from cachelab.tf.events import Parts
 from cachelab.tf.replayable import call_material
@@ -118,6 +119,8 @@ class Logbook:
             # Equal outcomes are one object, so that equal calls are seen to be equal.
             key = (plan.id, outcome.ran, tuple(sorted(outcome.fates.items())), outcome.complete)
             outcome = event.outcome = self._outcomes.setdefault(key, outcome)
+        if event.served and plan is not None:
+            outcome = event.outcome = self._reused(event, plan, outcome)
         ended = now if event.ended is None else event.ended
         began = event.began
         if event.handle is not None:
@@ -150,7 +153,20 @@ class Logbook:
             fed=event.names[2],
             graph=place.graph.number,
             opaque=bool(event.unreadable),
+            served=bool(event.served),
         )
+
+    def _reused(self, event: Event, plan: Plan, outcome: Any) -> Outcome:
+        """Return an outcome in which what was fed from values that a live session had kept is reused, not fed."""
+        rows = frozenset(event.place.graph.ref(name)[0] for name in event.served)
+        fed = {row for row in rows - outcome.ran if outcome.fates.get(row, ("d", -1))[0] == "d"}
+        if not fed:
+            return outcome
+        key = (plan.id, outcome, rows)
+        if key not in self._outcomes:
+            fates = {**outcome.fates, **dict.fromkeys(fed, ("s", -1))}
+            self._outcomes[key] = replace(outcome, fates=fates)
+        return self._outcomes[key]
 
 
 def optimized(config: bytes) -> bool:

@@ -169,6 +169,10 @@ class Recorder:
             return proceed(*arguments)
         return self._captured().carry_out(event, arguments, proceed)
 
+    def on_served(self, session: Any, values: dict[str, Any]) -> None:
+        """Record a call that a live session served whole."""
+        self._guard(self._captured().note_served, session, values)
+
     def on_made(self, made: Any, session: Any, options: Any) -> None:
         """Remember what a callable runs."""
         self._guard(self._captured().note_callable, made, session, options)
