@@ -1,7 +1,7 @@
 """How fast the explorer draws real graphs: payload, first paint, expanding, recolouring, panning.
 
 Graphs are the training steps of Keras applications (``weights=None``); statuses and times are made up from a
-seed, 20 calls each. Headless Chromium shows the page that ``cachelab.views.widget.explorer_page`` makes.
+seed, 20 calls each. Headless Chromium shows the explorer as exported pages do.
 "ms" is wall time until after the next paint, which other programs on the machine make longer; "cpu" is the time that
 the page's main thread worked meanwhile, on a busy machine the better guide.
 
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from cachelab.model import Call, CauseRow, Columns, GraphTable, Record, Source
-from cachelab.views import explorer_data, widget
+from cachelab.views import explorer_data
+from cachelab.views import page as page_view
 
 FLAGS = [
     "--no-sandbox",
@@ -196,7 +197,7 @@ def measure(browser: Any, record: Record, replay: Record, shots: Path | None) ->
         blank = Path(folder) / "blank.html"
         blank.write_text("<!doctype html><html lang=en><title>bench</title><body><main id=explorer></main>")
         page.goto(blank.as_uri())
-        module = "data:text/javascript;base64," + base64.b64encode(widget.BUNDLE.read_bytes()).decode()
+        module = "data:text/javascript;base64," + base64.b64encode(page_view.BUNDLE.read_bytes()).decode()
         both = base64.b64encode(explorer_data.packed(data)).decode()
         found = {"ops": len(record.graphs[0].name), "payload kB": len(sent) / 1e3}
         meter = Meter(page)

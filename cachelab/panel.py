@@ -223,7 +223,7 @@ class Panel:
 
         recording = self._find(one, name)
         if recording is not None:
-            one.send({"type": "recording", "name": name}, buffers=[compressed(recording.record)])
+            one.send({"type": "recording", "name": name}, buffers=[compressed(recording.record, recording.replays)])
 
     def _job(self, one: Any, name: str, message: Mapping[str, Any]) -> None:
         from cachelab.views.replay_jobs import ReplayJobs

@@ -37,6 +37,7 @@ class Recording:
         self._recorder = recorder
         self._loaded = record
         self._modes: dict[str, ModeResult] = {}
+        self._replays: dict[str, Any] = {}
         self._views: tuple[Record, tuple[CallView, ...]] | None = None
         self._merged: tuple[Record, Record] | None = None
         self.name = name if name is not None else record.name if record is not None else f"recording {next(_numbers)}"
@@ -164,7 +165,7 @@ class Recording:
 
         with unobserved():  # A recording may be open around this; the replay's calls are not the user's.
             done = replay(self, mode, **options)
-        self.keep_modes([done.result])
+        self._keep([done])
         return done
 
     def compare(self, modes: Iterable[str] | None = None, **options: Any) -> Any:
@@ -174,12 +175,18 @@ class Recording:
 
         with unobserved():
             comparison = compare(self, None if modes is None else list(modes), **options)
-        self.keep_modes(replay.result for replay in comparison.replays)
+        self._keep(comparison.replays)
         return comparison
 
-    def keep_modes(self, results: Iterable[ModeResult]) -> None:
+    @property
+    def replays(self) -> tuple[Any, ...]:
+        """The latest replay in each mode that was asked for; the explorer and exported pages show them."""
+        return tuple(self._replays.values())
+
+    def _keep(self, replays: Iterable[Any]) -> None:
         """Add the outcome of replays to the record, so that views and files show them."""
-        self._modes |= {result.mode: result for result in results}
+        self._replays |= {replay.mode: replay for replay in replays}
+        self._modes |= {mode: replay.result for mode, replay in self._replays.items()}
         self._merged = None
 
     def advise(self, memory_budget: int | str | None = None) -> Any:
@@ -201,9 +208,9 @@ class Recording:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the recording as one HTML page that needs no kernel and no network; write it if a path is given."""
         from cachelab.store import write_text
-        from cachelab.views.html import page
+        from cachelab.views.page import page
 
-        text = page(self.record)
+        text = page(self.record, self.replays)
         if path is not None:
             write_text(path, text)
         return text
@@ -212,7 +219,7 @@ class Recording:
         """Write ``.html``, ``.json``, ``.svg``, ``.dot``, ``.csv`` or ``.trace.json``, by the ending."""
         from cachelab.views.export import export
 
-        export(self.record, path)
+        export(self.record, path, self.replays)
 
     def graph(self, **options: Any) -> Any:
         """Return the graph with statuses as a :class:`graphviz.Digraph`; large graphs come collapsed."""

@@ -22,6 +22,11 @@ def record_of(recording: Any) -> Record:
     return record
 
 
+def replays_of(recording: Any) -> tuple[Any, ...]:
+    """Return the latest replay in each mode, which a plain record does not have."""
+    return tuple(getattr(recording, "replays", ()))
+
+
 def replay_record(replay: Any) -> Record | None:
     """Return what a replay executed, ``None`` where the mode did not run."""
     made = getattr(replay, "record", None)

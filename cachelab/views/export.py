@@ -5,20 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cachelab import store
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
-from cachelab.views import dot, html, svg, text, trace
+from cachelab.views import dot, page, svg, text, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from cachelab.model import Record
 
 
-def export(record: Record, path: str | os.PathLike[str]) -> None:
+def export(record: Record, path: str | os.PathLike[str], replays: Iterable[Any] = ()) -> None:
     """Write the recording to ``path``.
 
     Parameters
@@ -26,9 +26,11 @@ def export(record: Record, path: str | os.PathLike[str]) -> None:
     record
         The recording.
     path
-        The file; its ending is one of ``.html`` (self-contained), ``.json`` (``cachelab.load`` reads it), ``.svg``,
-        ``.dot``, ``.csv`` (a row per call and op; equal calls in a row once), ``.trace.json`` (for Perfetto),
+        The file; its ending is one of ``.html`` (the explorer, self-contained), ``.json`` (``cachelab.load`` reads
+        it), ``.svg``, ``.dot``, ``.csv`` (a row per call and op; equal calls in a row once), ``.trace.json`` (for Perfetto),
         ``.txt``.
+    replays
+        Modes that can be chosen in the ``.html``.
 
     Raises
     ------
@@ -40,7 +42,7 @@ def export(record: Record, path: str | os.PathLike[str]) -> None:
     name = os.fspath(path).lower()
     for ending, write in WRITERS.items():
         if name.endswith(ending):
-            store.write_text(path, write(record))
+            store.write_text(path, page.page(record, replays) if write is page.page else write(record))
             return
     raise OptionError(
         _("The ending of {path} names no form that a recording can be written in.").format(path=path),
@@ -80,7 +82,7 @@ def to_csv(record: Record) -> str:
 
 WRITERS: dict[str, Callable[[Record], str]] = {
     ".trace.json": trace.trace_events,
-    ".html": html.page,
+    ".html": page.page,
     ".json": store.dumps,
     ".svg": svg.svg,
     ".dot": lambda record: str(dot.digraph(record).source),

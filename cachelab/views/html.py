@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from cachelab.model import Record
 
 
-def page(record: Record) -> str:
-    """Return the record as a complete HTML document."""
-    title = escape(f"CacheLab: {record.name}" if record.name else "CacheLab")
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width"><style>'
-        "html{color-scheme:light dark}body{margin:16px 24px;background:#fff}"
-        "@media (prefers-color-scheme:dark){body{background:#111317}}</style></head>"
-        f"<body>{fragment(record)}</body></html>\n"
-    )
-
-
 def fragment(record: Record) -> str:
     """Return the record as an HTML fragment for the output of a cell.
 

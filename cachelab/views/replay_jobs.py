@@ -86,9 +86,6 @@ class ReplayJobs:
         replay = self.recording.replay(mode, **options)
         if cancel.is_set():
             return
-        keep = getattr(self.recording, "keep_modes", None)
-        if keep is not None:
-            keep([replay.result])
         made = replay_record(replay)
         buffers = [] if made is None else [packed(replay_data(made))]
         self.send({"type": "result", "id": job, "result": plain_result(replay.result)}, buffers)

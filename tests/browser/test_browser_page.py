@@ -15,7 +15,7 @@ import pytest
 
 from cachelab.model import BOOKKEEPING
 from cachelab.store import loads
-from cachelab.views.widget import explorer_page
+from cachelab.views.page import page as page_of
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +64,7 @@ def open_page(chromium, tmp_path):
 
     def opener(record=None, replays=(VARIABLE,), dark=False, width=1200, height=1100):
         path = tmp_path / f"explorer{len(contexts)}.html"
-        path.write_text(explorer_page(record or face_samples.record(), replays), encoding="utf-8")
+        path.write_text(page_of(record or face_samples.record(), replays), encoding="utf-8")
         context = chromium.new_context(
             viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", offline=True,
             accept_downloads=True, reduced_motion="reduce" if dark else "no-preference",

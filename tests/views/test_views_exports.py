@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ from views_builder import Builder, encoder, hostile, large, loop, statuses
 from cachelab import store
 from cachelab.errors import CacheLabError, OptionError
 from cachelab.model import Finding
-from cachelab.views import mime, plots, trace
+from cachelab.views import html, mime, page, plots, trace
 from cachelab.views.diff import diff
 from cachelab.views.dot import digraph
 from cachelab.views.export import export
@@ -191,3 +192,17 @@ def test_diff_of_equal_and_hostile_records():
     assert (found.changes, found.new, found.gone, found.redundant_seconds) == ((), (), (), 0)
     assert "<img" not in found.html
     assert diff(Builder().record(), Builder().record()).headline == "Neither recording has redundant op time."
+
+
+def test_page_shows_its_record_to_readers_without_script():
+    record = hostile().record()
+    text = page.page(record)
+    static = text[: text.index('<script type="text/plain" id="recording">')]
+    assert html.fragment(record) in static
+    assert "<script" not in static
+    assert '<details id="record" open>' in static
+    assert re.findall(r"<script[^>]*>", text) == [
+        '<script type="text/plain" id="recording">', '<script type="text/plain" id="bundle">', '<script type="module">',
+    ]  # fmt: skip
+    assert not re.findall(r'(?:src|href)="', text)
+    assert len(page.page(large())) < 1_000_000
