@@ -27,8 +27,8 @@ def export(record: Record, path: str | os.PathLike[str], replays: Iterable[Any] 
         The recording.
     path
         The file; its ending is one of ``.html`` (the explorer, self-contained), ``.json`` (``cachelab.load`` reads
-        it), ``.svg``, ``.dot``, ``.csv`` (a row per call and op; equal calls in a row once), ``.trace.json`` (for Perfetto),
-        ``.txt``.
+        it), ``.svg``, ``.dot``, ``.csv`` (a row per call and op; equal calls in a row once), ``.trace.json`` (for
+        Perfetto), ``.txt``.
     replays
         Modes that can be chosen in the ``.html``.
 
