@@ -49,6 +49,56 @@ for (const [n, seed] of [[15, 1], [60, 2], [60, 3], [300, 4], [1500, 5]]) {
   });
 }
 
+/** Points on a path, a few pixels apart. */
+function walk(d: string): [number, number][] {
+  const points: [number, number][] = [];
+  let at: [number, number] = [0, 0];
+  for (const [, kind, rest] of d.matchAll(/([MLC])([^MLC]+)/g)) {
+    const n = (rest.match(/-?[\d.]+/g) ?? []).map(Number);
+    const [from, to] = [at, [n[n.length - 2], n[n.length - 1]] as [number, number]];
+    const steps = kind === "M" ? 0 : Math.ceil(Math.hypot(to[0] - from[0], to[1] - from[1]) / 3) + 6;
+    const bezier = (t: number, k: number): number => (1 - t) ** 3 * from[k] + 3 * (1 - t) ** 2 * t * n[k] + 3 * (1 - t) * t * t * n[2 + k] + t ** 3 * to[k];
+    const line = (t: number, k: number): number => from[k] + (to[k] - from[k]) * t;
+    for (let i = 0; i <= steps; i++) points.push(kind === "C" ? [bezier(i / steps, 0), bezier(i / steps, 1)] : [line(steps ? i / steps : 1, 0), line(steps ? i / steps : 1, 1)]);
+    at = to;
+  }
+  return points;
+}
+
+for (const [n, seed, half] of [[15, 1, 1], [60, 2, 2], [120, 3, 1], [300, 4, 2], [1500, 5, 2], [1500, 6, 1]])
+  test(`no line passes a box (${n} ops, seed ${seed}, every ${half}. scope open)`, () => {
+    const { picture } = draw(randomOps(n, seed), (_, now) => scopes(_, now).filter((_id, i) => i % half === 0));
+    assert.ok(picture.segments.length > 5);
+    for (const { d, pairs } of picture.segments) {
+      const foreign = picture.items.filter(({ open, group }) => !open || !pairs.some((row) => group.rows.includes(row)));
+      for (const [x, y] of walk(d))
+        for (const box of foreign) {
+          const under = x > box.x + 1.5 && x < box.x + box.w - 1.5 && y > box.y + 1.5 && y < box.y + box.h - 1.5;
+          assert.ok(!under, `${box.group.id} at ${x},${y}: ${d}`);
+        }
+    }
+  });
+
+test("lines of different ops never run on one another between rows", () => {
+  for (const seed of [11, 12, 13]) {
+    const { picture } = draw(randomOps(400, seed));
+    const runs = new Map<string, Set<string>>();
+    for (const { d, pairs } of picture.segments) {
+      const box = picture.items.find(({ group }) => group.rows.includes(pairs[0]));
+      const corners = [...d.matchAll(/[ML]([\d.-]+) ([\d.-]+)/g)].map(([, x, y]) => [Number(x), Number(y)]);
+      for (let i = 1; i < corners.length; i++) {
+        const [[x, y], [nx, ny]] = [corners[i - 1], corners[i]];
+        // A long straight stretch along a channel, by its place.
+        if (Math.abs(y - ny) < 0.2 && Math.abs(x - nx) > 150) for (let at = Math.ceil(Math.min(x, nx) / 40); at * 40 < Math.max(x, nx); at++) {
+          const key = `${Math.round(y * 2)},${at}`;
+          runs.set(key, (runs.get(key) ?? new Set<string>()).add(box?.group.id ?? ""));
+        }
+      }
+    }
+    for (const [key, ids] of runs) assert.ok(ids.size <= 1, `${key}: ${[...ids].join(" ")}`);
+  }
+});
+
 test("a chain inside one open scope reaches the next box without a gap", () => {
   const { picture } = draw([["enc/a"], ["enc/b", "enc/a"], ["out", "enc/b"]], () => ["enc"]);
   const ends = (d: string): [number, number][] => {

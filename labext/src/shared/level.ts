@@ -4,7 +4,8 @@
  * edges between rows take the channels between columns and rows.
  */
 
-import { type End, type Route, throughChannels, throughRow, toBorder } from "./routes.ts";
+import { Channels, GAP, type Pin, type Wire } from "./channels.ts";
+import { type End, type Route, throughRow } from "./routes.ts";
 import { cycleBreakers, layers, type Link, reduceCrossings, stack } from "./order.ts";
 
 export interface LevelNode {
@@ -38,19 +39,13 @@ export interface Level {
   outs: number[];
 }
 
-export const GAP_X = 30;
 export const GAP_Y = 14;
-const ROW_GAP = 38;
-const SIDE = 26;
 export const PAD = 14;
 const THIN = 6;
 
 interface Row {
   columns: number[][];
   mirror: boolean;
-  top: number;
-  h: number;
-  w: number;
 }
 
 /** Ports of the level: which node (and port of it) each one serves. */
@@ -62,81 +57,89 @@ export interface Borders {
 export function layoutLevel(nodes: readonly LevelNode[], edges: readonly LevelEdge[], borders: Borders, maxWidth: number, minWidth = 0): Level {
   const turned = cycleBreakers(nodes.length, edges);
   const rows = toRows(nodes, edges, turned, maxWidth);
-  const single = rows.length === 1;
   const row: number[] = new Array<number>(nodes.length).fill(0);
   const column: number[] = new Array<number>(nodes.length).fill(0);
   rows.forEach((one, r) => one.columns.forEach((list, c) => list.forEach((node) => ((row[node] = r), (column[node] = c)))));
+  // Borders of a single row take part in its order; those of several are reached through channels.
+  const own = rows.length === 1 ? borders : { ins: [], outs: [] };
+  const far = rows.length === 1 ? { ins: [], outs: [] } : borders;
 
-  const level: Level = { w: 0, h: 0, nodes: nodes.map(() => ({ x: 0, y: 0, mirror: false })), routes: [], ins: [], outs: [] };
-  const paths = new Map<number, { x: number; y: number }[]>();
-  // Lines from the border to a row that does not begin there pass above the first row.
-  let top = !single && borders.ins.length ? ROW_GAP / 2 + 8 : 0;
-  for (const [r, one] of rows.entries()) {
-    const mine = edges.map((_, i) => i).filter((i) => !turned.has(i) && row[edges[i].from] === r && row[edges[i].to] === r);
-    const drawn = drawRow(one, nodes, edges, mine, column, single ? borders : { ins: [], outs: [] });
-    one.top = top;
-    one.h = drawn.h;
-    one.w = drawn.w;
-    for (const list of one.columns) for (const node of list) level.nodes[node] = { x: drawn.x[node], y: drawn.y[node] + top, mirror: false };
-    for (const [i, bends] of drawn.bends) paths.set(i, bends.map(({ x, y }) => ({ x, y: y + top })));
-    if (single) {
-      level.ins = drawn.ins;
-      level.outs = drawn.outs;
-    }
-    top += drawn.h + ROW_GAP;
-  }
-  level.w = Math.max(...rows.map((one) => one.w), minWidth);
-  level.h = Math.max(0, top - ROW_GAP);
-  rows.forEach((one) => {
-    if (!one.mirror) return;
-    for (const list of one.columns)
-      for (const node of list) {
-        level.nodes[node].x = level.w - level.nodes[node].x - nodes[node].w;
-        level.nodes[node].mirror = true;
-      }
+  const within = edges.map((edge) => row[edge.from] === row[edge.to] && column[edge.to] > column[edge.from]);
+  const leaves = (node: number, port: number): Pin => ({ row: row[node], gap: column[node] + 1, y: nodes[node].outs[port] });
+  const comes = (node: number, port: number): Pin => ({ row: row[node], gap: column[node], y: nodes[node].ins[port] });
+  const wires: Wire[] = [];
+  const wireOf = edges.map((edge, i) => {
+    if (within[i]) return -1;
+    return wires.push({ net: `${edge.from}:${edge.fromPort}`, start: leaves(edge.from, edge.fromPort), end: comes(edge.to, edge.toPort) }) - 1;
   });
-  for (const [i, bends] of paths) if (i < edges.length && rows[row[edges[i].from]].mirror) bends.forEach((bend) => (bend.x = level.w - bend.x));
-  if (!single) {
-    // Room for the turns at the ends of the rows and for what goes to the borders.
-    for (const node of level.nodes) node.x += SIDE;
-    for (const bends of paths.values()) bends.forEach((bend) => (bend.x += SIDE));
-    level.w += 2 * SIDE;
-  }
+  const firstBorder = wires.length;
+  far.ins.forEach((served, p) => served.forEach(({ node, port }) => wires.push({ net: `in${p}`, start: null, end: comes(node, port) })));
+  far.outs.forEach((served) => served.forEach(({ node, port }) => wires.push({ net: `${node}:${port}`, start: leaves(node, port), end: null })));
+  const channels = new Channels(rows.map((one) => ({ columns: one.columns.length, mirror: one.mirror })), wires);
 
-  const used = new Map<number, number>();
-  /** Height of the next free line in the gap below a row (-1: above the first), and how many went before. */
-  const lane = (below: number): [number, number] => {
-    const nth = used.get(below) ?? 0;
-    used.set(below, nth + 1);
-    const y = below < 0 ? -ROW_GAP / 2 : rows[below].top + rows[below].h + ROW_GAP / 2;
-    return [y + (((nth * 5) % 25) - 12), nth];
+  const drawn = rows.map((one, r) => {
+    const mine = edges.map((_, i) => i).filter((i) => within[i] && row[edges[i].from] === r);
+    return drawRow(one, nodes, edges, mine, column, own, (gap) => channels.gap(r, gap));
+  });
+  const w = Math.max(...drawn.map((one) => one.w), minWidth);
+  const mirrored = (r: number, x: number): number => (rows[r].mirror ? w - x : x);
+  const heights = channels.settle((r, gap) => drawn[r].right[gap - 1], mirrored, w);
+  const tops: number[] = [];
+  const channelTops: number[] = [];
+  let y = 0;
+  heights.forEach((height, k) => {
+    channelTops.push(y);
+    y += height;
+    if (k === rows.length) return;
+    tops.push(y);
+    y += drawn[k].h;
+  });
+
+  const [left, right] = channels.margins;
+  const level: Level = { w: left + w + right, h: y, nodes: [], routes: [], ins: [], outs: [] };
+  nodes.forEach((node, i) => {
+    const { mirror } = rows[row[i]];
+    const x = drawn[row[i]].x[i];
+    level.nodes.push({ x: mirror ? w - x - node.w : x, y: drawn[row[i]].y[i] + tops[row[i]], mirror });
+  });
+  const exit = (node: number, port: number): End => {
+    const at = level.nodes[node];
+    return { x: at.mirror ? at.x : at.x + nodes[node].w, y: at.y + nodes[node].outs[port], dir: at.mirror ? -1 : 1 };
   };
+  const entry = (node: number, port: number): End => {
+    const at = level.nodes[node];
+    return { x: at.mirror ? at.x + nodes[node].w : at.x, y: at.y + nodes[node].ins[port], dir: at.mirror ? -1 : 1 };
+  };
+  const bendsOf = (r: number, i: number): { x: number; y: number }[] =>
+    (drawn[r].bends.get(i) ?? []).map((bend) => ({ x: mirrored(r, bend.x), y: bend.y + tops[r] }));
   level.routes = edges.map((edge, i) => {
-    const start = exit(level, nodes, edge.from, edge.fromPort);
-    const end = entry(level, nodes, edge.to, edge.toPort);
-    const bends = paths.get(i);
-    return bends ? throughRow(start, bends, end) : throughChannels(start, end, ...lane(Math.min(row[edge.from], row[edge.to])));
+    const [start, end] = [exit(edge.from, edge.fromPort), entry(edge.to, edge.toPort)];
+    return within[i] ? throughRow(start, bendsOf(row[edge.from], i), end) : channels.route(wireOf[i], start, end, channelTops);
   });
-  let border = edges.length;
+  let nth = edges.length;
   for (const side of ["ins", "outs"] as const)
-    borders[side].forEach((served, p) => {
-      const x = side === "ins" ? -PAD : level.w + PAD;
+    own[side].forEach((served, p) => {
+      const at = { x: side === "ins" ? -left - PAD : w + right + PAD, y: drawn[0][side][p] + tops[0], dir: 1 };
+      level[side].push(at.y);
+      for (const { node, port } of served) {
+        const bends = bendsOf(0, nth++);
+        level.routes.push(side === "ins" ? throughRow(at, bends, entry(node, port)) : throughRow(exit(node, port), bends, at));
+      }
+    });
+  let wire = firstBorder;
+  for (const side of ["ins", "outs"] as const)
+    far[side].forEach((served) => {
       served.forEach(({ node, port }, k) => {
-        const end = side === "ins" ? entry(level, nodes, node, port) : exit(level, nodes, node, port);
-        const bends = paths.get(border++) ?? [];
-        if (single) {
-          const at = { x, y: level[side][p], dir: 1 };
-          level.routes.push(side === "ins" ? throughRow(at, bends, end) : throughRow(end, bends, at));
-          return;
-        }
-        const { columns, mirror } = rows[row[node]];
-        const faces = !mirror && column[node] === (side === "ins" ? 0 : columns.length - 1);
-        const [y, nth] = lane(side === "ins" ? row[node] - 1 : row[node]);
-        if (!k) level[side][p] = faces ? end.y : y;
-        level.routes.push(toBorder(end, { x, y: level[side][p] }, faces, y, nth, side === "ins"));
+        const end = side === "ins" ? entry(node, port) : exit(node, port);
+        if (!k) level[side].push(channels.border(wire, end.y, channelTops));
+        const at = { x: side === "ins" ? -left - PAD : w + right + PAD, y: level[side][level[side].length - 1] };
+        level.routes.push(side === "ins" ? channels.route(wire, at, end, channelTops) : channels.route(wire, end, at, channelTops));
+        wire += 1;
       });
     });
-  if (!single && used.has(rows.length - 1)) level.h += ROW_GAP;
+  // Everything was placed beside the left margin.
+  for (const node of level.nodes) node.x += left;
+  for (const route of level.routes) for (let i = 0; i < route.xy.length; i += 2) route.xy[i] += left;
   return level;
 }
 
@@ -163,20 +166,20 @@ function toRows(nodes: readonly LevelNode[], edges: readonly LevelEdge[], turned
         list.slice(Math.floor((k * list.length) / parts), Math.floor(((k + 1) * list.length) / parts)),
       );
     });
-    const widths = columns.map((list) => Math.max(...list.map((node) => nodes[node].w)) + GAP_X);
+    const widths = columns.map((list) => Math.max(...list.map((node) => nodes[node].w)) + GAP);
     const total = widths.reduce((sum, w) => sum + w, 0);
     const wanted = total / Math.ceil(total / maxWidth);
     let used = Infinity;
     columns.forEach((list, c) => {
       if (used + widths[c] / 2 > wanted && used > 0) {
-        rows.push({ columns: [], mirror: rows.length % 2 === 1, top: 0, h: 0, w: 0 });
+        rows.push({ columns: [], mirror: rows.length % 2 === 1 });
         used = 0;
       }
       rows[rows.length - 1].columns.push(list);
       used += widths[c];
     });
   }
-  return rows.length ? rows : [{ columns: [], mirror: false, top: 0, h: 0, w: 0 }];
+  return rows.length ? rows : [{ columns: [], mirror: false }];
 }
 
 interface DrawnRow {
@@ -184,6 +187,8 @@ interface DrawnRow {
   h: number;
   x: number[];
   y: number[];
+  /** Where each column ends. */
+  right: number[];
   bends: Map<number, { x: number; y: number }[]>;
   ins: number[];
   outs: number[];
@@ -197,6 +202,7 @@ function drawRow(
   mine: readonly number[],
   column: readonly number[],
   borders: Borders,
+  gap: (before: number) => number,
 ): DrawnRow {
   // Items beyond the nodes: bends of long edges, and ports in a column of their own at either end.
   let next = nodes.length;
@@ -239,27 +245,26 @@ function drawRow(
   const y = positions(ordered, links, height, next);
   const low = Math.min(...ordered.flat().map((item) => y[item]), Infinity);
   const x = new Array<number>(next).fill(0);
-  let at = 0;
-  ordered.slice(1, -1).forEach((list) => {
-    const width = Math.max(0, ...list.filter((item) => item < nodes.length).map((item) => nodes[item].w));
-    for (const item of list) x[item] = at;
-    at += width + GAP_X;
-  });
-  const result: DrawnRow = { w: Math.max(0, at - GAP_X), h: 0, x, y: y.map((value) => value - low), bends: new Map(), ins: [], outs: [] };
-  result.h = Math.max(0, ...ordered.flat().map((item) => result.y[item] + height(item)));
   const widthAt = ordered.map((list) => Math.max(0, ...list.filter((item) => item < nodes.length).map((item) => nodes[item].w)));
-  const served = borders.outs.flat();
-  const startColumn = (i: number): number =>
-    i < edges.length ? column[edges[i].from] + 1 : i < border - served.length ? 0 : column[served[i - border + served.length].node] + 1;
+  const right: number[] = [];
+  let at = 0;
+  ordered.slice(1, -1).forEach((list, c) => {
+    if (c) at += gap(c);
+    for (const item of list) x[item] = at;
+    right.push((at += widthAt[c + 1]));
+  });
+  const result: DrawnRow = { w: at, h: 0, x, y: y.map((value) => value - low), right, bends: new Map(), ins: [], outs: [] };
+  result.h = Math.max(0, ...ordered.flat().map((item) => result.y[item] + height(item)));
+  const outs = borders.outs.flat();
+  const source = (i: number): { node: number; port: number } | undefined =>
+    i < edges.length ? { node: edges[i].from, port: edges[i].fromPort } : outs[i - border + outs.length];
   for (const [i, chain] of chains) {
-    const first = startColumn(i) + 1;
-    result.bends.set(
-      i,
-      chain.flatMap((item, k) => [
-        { x: x[item] - 4, y: result.y[item] + THIN / 2 },
-        { x: x[item] + widthAt[first + k] + 4, y: result.y[item] + THIN / 2 },
-      ]),
-    );
+    const start = source(i);
+    const first = start ? column[start.node] + 1 : 0;
+    // A box narrower than its column: straight to the column's end, so that the curve does not cut its neighbours.
+    const beside = start ? [{ x: right[first - 1], y: result.y[start.node] + nodes[start.node].outs[start.port] }] : [];
+    const bends = chain.flatMap((item, k) => [x[item] - 4, x[item] + widthAt[first + 1 + k] + 4].map((at) => ({ x: at, y: result.y[item] + THIN / 2 })));
+    result.bends.set(i, [...beside, ...bends]);
   }
   result.ins = inItems.map((item) => result.y[item] + THIN / 2);
   result.outs = outItems.map((item) => result.y[item] + THIN / 2);
@@ -298,14 +303,4 @@ function positions(columns: readonly number[][], links: readonly (Link & { dy: n
   }
   for (const list of columns) settle(list, [0, 1]);
   return y;
-}
-
-function exit(level: Level, nodes: readonly LevelNode[], node: number, port: number): End {
-  const { x, y, mirror } = level.nodes[node];
-  return { x: mirror ? x : x + nodes[node].w, y: y + nodes[node].outs[port], dir: mirror ? -1 : 1 };
-}
-
-function entry(level: Level, nodes: readonly LevelNode[], node: number, port: number): End {
-  const { x, y, mirror } = level.nodes[node];
-  return { x: mirror ? x + nodes[node].w : x, y: y + nodes[node].ins[port], dir: mirror ? -1 : 1 };
 }

@@ -1,4 +1,4 @@
-/** Lines of a level: straight, through the bends of a row, through the channels between rows and columns. */
+/** Lines as paths: straight, curved through the bends of a row, or with rounded corners. */
 
 /** A polyline with curves: `M`, `L` (one point) and `C` (three points), points in `xy`. */
 export interface Route {
@@ -29,35 +29,6 @@ export function throughRow(start: End, bends: readonly { x: number; y: number }[
     route.xy.push(...part.xy.slice(2));
   }
   return route;
-}
-
-/** Between rows (or back within one): beside the column, along the gap between the rows, beside the target's column. */
-export function throughChannels(start: End, end: End, lane: number, nth: number): Route {
-  const outer = start.dir > 0 ? Math.max(start.x, end.x) : Math.min(start.x, end.x);
-  if (start.dir !== end.dir && Math.abs(start.x - end.x) < 60 && Math.abs(outer - start.x) < 60) {
-    // From the end of one row to the beginning of the next: a turn like a furrow's.
-    const tall = Math.abs(end.y - start.y) > 170;
-    const reach = outer + start.dir * (tall ? 10 + (nth % 4) * 3 : 28);
-    if (tall) return rounded([start.x, start.y, reach, start.y, reach, end.y, end.x, end.y]);
-    return { kinds: "MC", xy: [start.x, start.y, reach, start.y, reach, end.y, end.x, end.y] };
-  }
-  const ax = start.x + start.dir * (8 + ((nth * 3) % 12));
-  const bx = end.x - end.dir * (10 + ((nth * 3) % 12));
-  return rounded([start.x, start.y, ax, start.y, ax, lane, bx, lane, bx, end.y, end.x, end.y]);
-}
-
-/** From a box to the border at `x` (or the other way round with `back`): along a lane unless the box faces it. */
-export function toBorder(box: End, border: { x: number; y: number }, faces: boolean, lane: number, nth: number, back: boolean): Route {
-  const margin = border.x - Math.sign(border.x - box.x) * (18 + (nth % 5) * 3);
-  const away = back ? -box.dir : box.dir;
-  const near = box.x + away * (8 + ((nth * 3) % 12));
-  const points = faces
-    ? [box.x, box.y, margin, box.y, margin, border.y, border.x, border.y]
-    : [box.x, box.y, near, box.y, near, lane, margin, lane, margin, border.y, border.x, border.y];
-  if (!back) return rounded(points);
-  const turned: number[] = [];
-  for (let i = points.length - 2; i >= 0; i -= 2) turned.push(points[i], points[i + 1]);
-  return rounded(turned);
 }
 
 /** A polyline with its corners rounded. */
