@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { arrange, buildTree, CAP, type Group, mix, path, reveal, stem } from "../../labext/src/shared/hierarchy.ts";
+import { arrange, buildTree, CAP, type Group, mix, path, reveal } from "../../labext/src/shared/hierarchy.ts";
+import { Graph } from "../../labext/src/shared/graph.ts";
+import { numbered } from "../../labext/src/shared/unpack.ts";
+import { stem } from "../../labext/src/shared/scopes.ts";
 import { all, graphOf, type Op, randomOps } from "./helpers.ts";
 
 const labels = (group: Group): string[] => group.children.map((child) => child.label);
@@ -20,8 +23,37 @@ function* everyGroup(group: Group): Generator<Group> {
 test("scopes come from names; an op named like a scope lies inside it", () => {
   const tree = opened([["enc/a"], ["enc/b", "enc/a"], ["loss", "enc/b"], ["loss/mean", "loss"]]);
   assert.deepEqual(labels(tree.root), ["enc", "loss"]);
+  for (const child of tree.root.children) arrange(tree, child);
   assert.deepEqual(labels(tree.root.children[0]), ["a", "b"]);
   assert.deepEqual(tree.root.children[1].children.map((child) => [child.id, child.kind]), [["loss/()", "op"], ["loss/mean", "op"]]);
+});
+
+test("packed names make the same tree as plain ones", () => {
+  const ops = randomOps(3000, 21);
+  const plain = graphOf(ops);
+  const parts = ops.map(([name]) => [name.slice(0, name.lastIndexOf("/") + 1), ...numbered(name.slice(name.lastIndexOf("/") + 1))] as const);
+  const table = (texts: string[]) => ({ table: [...new Set(texts)], at: texts.map((text) => [...new Set(texts)].indexOf(text)) });
+  const packed = new Graph({
+    id: 0, name: { paths: table(parts.map(([path]) => path)), stems: table(parts.map(([, name]) => name)), numbers: parts.map(([, , n]) => n) },
+    type: [...plain.type], line: [...plain.line],
+    inputs: { rows: ops.map((_, row) => [...plain.from(row)].map((from) => row - from)), outputs: [...plain.producers.list].map(() => 0), others: [] },
+    control: { rows: ops.map(() => []), others: [] },
+  });
+  const shape = (graph: Graph): unknown => {
+    const tree = buildTree(graph, all(graph), new Set());
+    const walk = (group: Group): unknown => (arrange(tree, group), [group.id, group.label, group.kind, group.children.map(walk)]);
+    return walk(tree.root);
+  };
+  assert.deepEqual(packed.name, plain.name);
+  assert.deepEqual(shape(packed), shape(plain));
+  // Looked for by parts, or in a table of all names: the same row.
+  for (let k = 0; k < 200; k++) assert.equal(packed.find(plain.name[k * 14]), k * 14);
+  assert.equal(packed.find("enc/none_of_this_name_7"), -1);
+});
+
+test("a name that begins with a slash lies in no scope", () => {
+  const tree = opened([["/b"], ["b/x", "/b"], ["b/y", "b/x"], ["a//c", "b/y"], ["a//d", "a//c"]]);
+  assert.deepEqual(tree.root.children.map((child) => [child.id, child.kind, child.rows.length]), [["/b", "op", 1], ["b", "scope", 2], ["a/", "scope", 2]]);
 });
 
 test("a scope with a single child is merged with it", () => {
@@ -56,7 +88,7 @@ test("sibling scopes of the same shape and place become one series", () => {
 test("ops of a chain are not taken for a series: what uses its like stays in order", () => {
   const ops: Op[] = Array.from({ length: 100 }, (_, i): Op => (i ? [`Relu_${i}`, i === 1 ? "Relu" : `Relu_${i - 1}`] : ["Relu"]));
   const tree = opened(ops);
-  const rows = tree.root.children.map((child) => child.rows);
+  const rows = tree.root.children.map((child) => [...child.rows]);
   assert.ok(tree.root.children.length <= CAP);
   assert.deepEqual(rows.flat(), [...rows.flat()].sort((a, b) => a - b));
 });
@@ -79,7 +111,7 @@ for (const [n, seed] of [[40, 1], [400, 2], [3000, 3], [3000, 4]])
     for (const group of everyGroup(tree.root)) {
       assert.ok(group.children.length <= CAP, `${group.id}: ${group.children.length}`);
       if (group.kind === "op") rows.push(group.row);
-      else assert.deepEqual(new Set(group.rows), new Set(group.children.flatMap((child) => child.rows)));
+      else assert.deepEqual(new Set(group.rows), new Set(group.children.flatMap((child) => [...child.rows])));
       assert.equal(tree.byId.get(group.id), group);
     }
     const shown = [...tree.docked].flatMap((docks, row) => (docks ? [] : [row]));

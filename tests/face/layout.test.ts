@@ -65,17 +65,20 @@ function walk(d: string): [number, number][] {
   return points;
 }
 
-for (const [n, seed, half] of [[15, 1, 1], [60, 2, 2], [120, 3, 1], [300, 4, 2], [1500, 5, 2], [1500, 6, 1]])
+for (const [n, seed, half] of [[15, 1, 1], [60, 2, 2], [120, 3, 1], [300, 4, 2], [600, 5, 1]])
   test(`no line passes a box (${n} ops, seed ${seed}, every ${half}. scope open)`, () => {
     const { picture } = draw(randomOps(n, seed), (_, now) => scopes(_, now).filter((_id, i) => i % half === 0));
     assert.ok(picture.segments.length > 5);
     for (const { d, pairs } of picture.segments) {
-      const foreign = picture.items.filter(({ open, group }) => !open || !pairs.some((row) => group.rows.includes(row)));
-      for (const [x, y] of walk(d))
-        for (const box of foreign) {
-          const under = x > box.x + 1.5 && x < box.x + box.w - 1.5 && y > box.y + 1.5 && y < box.y + box.h - 1.5;
-          assert.ok(!under, `${box.group.id} at ${x},${y}: ${d}`);
-        }
+      const ends = new Set(pairs);
+      const foreign = picture.items.filter(({ open, group }) => !open || !group.rows.some((row) => ends.has(row)));
+      const points = walk(d);
+      const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+      const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+      for (const box of foreign.filter((one) => one.x < x1 && one.x + one.w > x0 && one.y < y1 && one.y + one.h > y0)) {
+        const under = points.find(([x, y]) => x > box.x + 1.5 && x < box.x + box.w - 1.5 && y > box.y + 1.5 && y < box.y + box.h - 1.5);
+        if (under) assert.fail(`${box.group.id} at ${under}: ${d}`);
+      }
     }
   });
 

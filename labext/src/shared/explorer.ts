@@ -3,7 +3,7 @@
 import { type App, type Host, type Key, modeName, type Panel, type State } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { exportMenu } from "./exports.ts";
-import { parseReplay, type RawMode, type RawRecording, type RawReplay } from "./format.ts";
+import type { RawMode, RawRecording, RawReplay } from "./format.ts";
 import type { Graph } from "./graph.ts";
 import { GraphPanel } from "./graphview.ts";
 import { arrange, buildTree, type Group, path, reveal, type Tree } from "./hierarchy.ts";
@@ -84,7 +84,7 @@ export class Explorer implements App {
     const graphs = raw.graphs.length > 1 && h(
       "select",
       { "aria-label": t("Graph"), onchange: (event: Event) => this.showGraph(Number((event.target as HTMLSelectElement).value)) },
-      raw.graphs.map((one) => h("option", { value: one.id }, t("graph {id}, {n} ops", { id: one.id, n: one.name.length }))),
+      raw.graphs.map((one) => h("option", { value: one.id }, t("graph {id}, {n} ops", { id: one.id, n: this.recording.graphs.get(one.id)?.size ?? 0 }))),
     );
     const button = (text: string, key: string, act: () => void) => h("button", { class: "btn", type: "button", "data-key": key, onclick: act }, text);
     return h(
@@ -289,7 +289,7 @@ export class Explorer implements App {
     const result = message.result as RawMode;
     this.recording.results.set(result.mode, result);
     for (const other of (message.others as RawMode[] | undefined) ?? []) this.recording.results.set(other.mode, other);
-    if (message.replay) this.recording.add(result.mode, parseReplay(message.replay as RawReplay));
+    if (message.replay) this.recording.add(result.mode, message.replay as RawReplay);
     this.set({ pending: null }, ["results"]);
     if (result.applicable && this.recording.executions.has(result.mode)) this.show(result.mode);
     else {

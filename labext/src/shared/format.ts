@@ -1,6 +1,6 @@
 /** The JSON of a recording, format `cachelab.recording` version 1, as the kernel sends it. */
 
-import { type Packed, unpack } from "./unpack.ts";
+import type { Packed } from "./unpack.ts";
 
 export interface RawCause {
   kind: string;
@@ -10,19 +10,20 @@ export interface RawCause {
   may?: boolean;
 }
 
+/** Lists may be packed; `Columns` reads them. */
 export interface RawColumns {
-  op: number[];
-  status: string;
-  evidence: string;
-  seconds: number[];
-  bytes: number[];
-  count: number[];
-  witness: (number | null)[];
-  cause: number[][];
-  into?: number[];
-  shape?: number[];
-  start?: number[];
-  device?: number[];
+  op: Packed<number>;
+  status: unknown;
+  evidence: unknown;
+  seconds: Packed<number>;
+  bytes: Packed<number>;
+  count: Packed<number>;
+  witness: Packed<number | null>;
+  cause: Packed<number[]>;
+  into?: Packed<number>;
+  shape?: Packed<number>;
+  start?: Packed<number>;
+  device?: Packed<number>;
   /** Call that the absolute numbers hold for; for another call of the same columns they shift with it. */
   base?: number;
 }
@@ -48,12 +49,12 @@ export interface RawCall {
 
 export interface RawGraph {
   id: number;
-  name: string[];
-  type: string[];
-  /** Tensor names, or a packed form that `unpackInputs` reads. */
+  name: Packed<string>;
+  type: Packed<string>;
+  /** Names by row, or how many rows back each producer is. */
   inputs: unknown;
-  control: string[][];
-  line: number[];
+  control: unknown;
+  line: Packed<number>;
 }
 
 export interface RawSource {
@@ -119,38 +120,7 @@ export function parseRecording(text: string): RawRecording {
     throw new Error("This is not a CacheLab recording. Save one with recording.save(path).");
   if (raw.version !== 1)
     throw new Error(`This recording has version ${raw.version}; this explorer reads version 1. Update CacheLab.`);
-  raw.graphs = raw.graphs.map((graph) => {
-    const name = unpack(graph.name);
-    return { id: graph.id, name, type: unpack(graph.type), inputs: graph.inputs, control: unpack(graph.control), line: unpack(graph.line) };
-  });
   raw.sources = (raw.sources ?? []).map((source) => (Array.isArray(source) ? { name: source[0], kind: source[1], graph: source[2] } : source));
-  parseReplay(raw);
-  for (const replay of Object.values(raw.replays ?? {})) parseReplay(replay);
-  return raw;
-}
-
-/** Unpack the columns of a replay, in place. */
-export function parseReplay<T extends RawReplay>(raw: T): T {
-  const whole: RawColumns[] = [];
-  // Columns that share a field share its list.
-  const lists = new Map<unknown, unknown>();
-  const list = (form: unknown): unknown => {
-    let found = lists.get(form);
-    if (!found) lists.set(form, (found = unpack(form as Packed<unknown>)));
-    return found;
-  };
-  for (const columns of raw.columns) {
-    const fields = { ...columns } as Record<string, unknown>;
-    for (const [key, value] of Object.entries(fields))
-      if (value !== null && typeof value === "object" && "as" in value) fields[key] = (whole[value.as as number] as unknown as Record<string, unknown>)[key];
-    whole.push(fields as unknown as RawColumns);
-  }
-  raw.columns = whole.map((fields) => {
-    const made = { ...fields } as unknown as Record<string, unknown>;
-    for (const [key, value] of Object.entries(made)) if (value !== null && typeof value === "object") made[key] = list(value);
-    for (const key of ["status", "evidence"]) if (typeof made[key] !== "string") made[key] = (made[key] as string[]).join("");
-    return made as unknown as RawColumns;
-  });
   return raw;
 }
 

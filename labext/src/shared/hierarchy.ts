@@ -5,6 +5,7 @@
  */
 
 import type { Graph } from "./graph.ts";
+import { Scopes, stem } from "./scopes.ts";
 import { shorten } from "./strings.ts";
 
 /** Most children that one level shows. */
@@ -22,9 +23,13 @@ export interface Group {
   /** Row of an op, -1 for the others. */
   row: number;
   /** Rows of all ops below, docked ones left out. */
-  rows: number[];
+  rows: Int32Array;
   /** Hash of the types and names below with their numbers removed: equal for siblings of the same shape. */
   shape: number;
+  /** The label without its numbers. */
+  stem: string;
+  /** Number of a name scope, -1 for the others. */
+  scope: number;
   arranged: boolean;
 }
 
@@ -33,108 +38,57 @@ export interface Tree {
   graph: Graph;
   /** 1 where an op docks on its consumers and has no node of its own. */
   docked: Uint8Array;
+  /** 1 where an op has a place in the picture. */
+  visible: Uint8Array;
+  scopes: Scopes;
   byId: Map<string, Group>;
-  leaf: (Group | undefined)[];
 }
 
-const make = (id: string, label: string, kind: Kind, parent: Group | null, row = -1): Group => ({
-  id, label, kind, parent, children: [], row, rows: row >= 0 ? [row] : [], shape: 0, arranged: kind === "op",
+const make = (id: string, label: string, kind: Kind, parent: Group | null, rows: Int32Array, row = -1): Group => ({
+  id, label, kind, parent, rows, row, children: [], shape: 0, stem: "", scope: -1, arranged: kind === "op",
 });
 
-const hash = (text: string, seed = 5381): number => {
-  let value = seed;
-  for (let i = 0; i < text.length; i++) value = (value * 33) ^ text.charCodeAt(i);
-  return value | 0;
-};
-
-const stems = new Map<string, string>();
-
-/** A name without its numbers: siblings of one series have the same. */
-export function stem(name: string): string {
-  let found = stems.get(name);
-  if (found === undefined) {
-    found = name.replace(/\d+/g, "#").replace(/_#$/, "");
-    if (stems.size > 200_000) stems.clear();
-    stems.set(name, found);
-  }
-  return found;
-}
-
-/** Build the tree of the ops in `shown`; `fetched` ops always get a node. */
+/** Build the tree of the ops in `shown`; `fetched` ops always get a node. Groups are made when their level is arranged. */
 export function buildTree(graph: Graph, shown: Uint8Array, fetched: ReadonlySet<number>): Tree {
   const docked = graph.docked(fetched);
-  const root = make("", "", "scope", null);
-  const leaf: (Group | undefined)[] = new Array<Group | undefined>(graph.size);
-  const scopes = new Map<string, Group>([["", root]]);
-  const visible: number[] = [];
-  const inner = new Set<string>();
-  for (let row = 0; row < graph.size; row++) {
-    if (!shown[row] || docked[row]) continue;
-    visible.push(row);
-    const name = graph.name[row];
-    for (let at = name.lastIndexOf("/"); at > 0; at = name.lastIndexOf("/", at - 1)) {
-      const path = name.slice(0, at);
-      if (inner.has(path)) break;
-      inner.add(path);
-    }
-  }
-  const scope = (path: string): Group => {
-    let found = scopes.get(path);
-    if (!found) {
-      const cut = path.lastIndexOf("/");
-      const parent = scope(cut < 0 ? "" : path.slice(0, cut));
-      found = make(path, path.slice(cut + 1), "scope", parent);
-      parent.children.push(found);
-      scopes.set(path, found);
-    }
-    return found;
-  };
-  for (const row of visible) {
-    const name = graph.name[row];
-    const own = inner.has(name);
-    const cut = name.lastIndexOf("/");
-    const parent = scope(own ? name : cut < 0 ? "" : name.slice(0, cut));
-    const group = make(own ? `${name}/()` : name, name.slice(cut + 1), "op", parent, row);
-    parent.children.push(group);
-    leaf[row] = group;
-  }
-  finish(root, graph);
-  // Groups are known by their id from when their level is arranged.
-  return { root, graph, docked, byId: new Map([["", root]]), leaf };
+  const visible = shown.map((one, row) => (one && !docked[row] ? 1 : 0));
+  const scopes = new Scopes(graph, visible);
+  const root = make("", "", "scope", null, scopes.rows(0));
+  root.scope = 0;
+  return { root, graph, docked, visible, scopes, byId: new Map([["", root]]) };
 }
 
-/** Merge scopes with one child into it, gather rows and shapes from the leaves up. */
-function finish(group: Group, graph: Graph): void {
-  group.children = group.children.map((child) => {
-    finish(child, graph);
-    if (child.kind !== "scope" || child.children.length !== 1) return child;
-    const only = child.children[0];
-    only.label = only.id === `${child.id}/()` ? child.label : `${child.label}/${only.label}`;
-    only.parent = group;
-    return only;
-  });
-  summarise(group, graph);
-}
-
-function summarise(group: Group, graph: Graph): void {
-  if (group.kind === "op") {
-    group.shape = hash(graph.type[group.row]);
-    return;
+/** Make the groups of a scope's children. Scopes with one child are merged with it. */
+function materialise({ graph, scopes }: Tree, group: Group): void {
+  const made: { first: number; child: Group }[] = [];
+  for (const row of scopes.direct(group.scope)) {
+    const own = scopes.own(row);
+    const name = graph.name[row];
+    const child = make(own ? `${name}/()` : name, graph.label(row), "op", group, Int32Array.of(row), row);
+    child.shape = graph.typeOf[row];
+    child.stem = scopes.stem(row);
+    made.push({ first: row, child });
   }
-  group.rows = [];
-  let shape = 7;
-  for (const child of group.children) {
-    for (const row of child.rows) group.rows.push(row);
-    // Order does not matter: TensorFlow numbers siblings in the order in which they were built.
-    shape = (shape + Math.imul(hash(stem(child.label), child.shape), 31)) | 0;
+  for (const at of scopes.children(group.scope)) {
+    const { label, shape, end, row } = scopes.merged(at);
+    const path = scopes.path(end);
+    const child =
+      row < 0
+        ? make(path, label, "scope", group, scopes.rows(end))
+        : make(scopes.own(row) ? `${graph.name[row]}/()` : graph.name[row], label, "op", group, Int32Array.of(row), row);
+    if (row < 0) child.scope = end;
+    child.shape = shape;
+    child.stem = stem(label);
+    made.push({ first: scopes.first(at), child });
   }
-  group.shape = shape;
+  group.children = made.sort((a, b) => a.first - b.first).map(({ child }) => child);
 }
 
 /** Bring the children of `group` down to at most `CAP`. Called before a level is drawn. */
 export function arrange(tree: Tree, group: Group): void {
   if (group.arranged) return;
   group.arranged = true;
+  if (group.scope >= 0) materialise(tree, group);
   if (group.children.length > ROOMY) reduce(tree, group);
   for (const child of group.children) tree.byId.set(child.id, child);
 }
@@ -153,7 +107,9 @@ function reduce(tree: Tree, group: Group): void {
 /** For each child the children that use one of its values. */
 function siblingLinks(tree: Tree, group: Group): Set<number>[] {
   const child = new Int32Array(tree.graph.size).fill(-1);
-  group.children.forEach((one, i) => one.rows.forEach((row) => (child[row] = i)));
+  group.children.forEach((one, i) => {
+    for (const row of one.rows) child[row] = i;
+  });
   const links = group.children.map(() => new Set<number>());
   const { at, list } = tree.graph.consumers;
   for (const row of group.rows)
@@ -195,7 +151,7 @@ function alike(children: readonly Group[], next: readonly number[][]): (string |
   next.forEach((targets) => targets.forEach((j) => (has.in[j] = true)));
   return children.map((child, i) => {
     const end = !has.out[i] ? "end" : !has.in[i] ? "start" : String(depth[i]);
-    return `${stem(child.label)}|${child.shape}|${end}`;
+    return `${child.kind === "op"}|${child.stem}|${child.shape}|${end}`;
   });
 }
 
@@ -244,10 +200,9 @@ function bundle(tree: Tree, group: Group, keys: readonly (string | null)[], kind
     if (!set || set.length < least || set.length === group.children.length) return void children.push(child);
     let one = made.get(key as string);
     if (!one) {
-      one = make(freeId(tree, `${group.id}~${key}`), bundleLabel(set, key as string, kind), kind, group);
+      one = make(freeId(tree, `${group.id}~${key}`), bundleLabel(set, key as string, kind), kind, group, joined(set));
       one.children = set;
       for (const member of set) member.parent = one;
-      summarise(one, tree.graph);
       tree.byId.set(one.id, one);
       made.set(key as string, one);
       children.push(one);
@@ -256,14 +211,24 @@ function bundle(tree: Tree, group: Group, keys: readonly (string | null)[], kind
   group.children = children;
 }
 
+function joined(set: readonly Group[]): Int32Array {
+  const rows = new Int32Array(set.reduce((sum, one) => sum + one.rows.length, 0));
+  let at = 0;
+  for (const one of set) {
+    rows.set(one.rows, at);
+    at += one.rows.length;
+  }
+  return rows;
+}
+
 function freeId(tree: Tree, wish: string): string {
   let id = wish;
-  for (let n = 2; tree.byId.has(id) || tree.graph.row.has(id); n++) id = `${wish}·${n}`;
+  for (let n = 2; tree.byId.has(id) || tree.graph.find(id) >= 0; n++) id = `${wish}·${n}`;
   return id;
 }
 
 function bundleLabel(set: readonly Group[], key: string, kind: Kind): string {
-  if (kind === "series") return `${stem(set[0].label).replace(/#/g, "n")} ×${set.length}`;
+  if (kind === "series") return `${set[0].stem.replace(/#/g, "n")} ×${set.length}`;
   if (kind === "part") {
     const [first, last] = [set[0].label, set[set.length - 1].label];
     let shared = 0;
@@ -281,20 +246,15 @@ export function path(group: Group): Group[] {
   return steps;
 }
 
-/** Arrange whatever leads to `row`, so that its leaf has its final ancestors. */
+/** Arrange whatever leads to `row`; returns its group, none for an op that docks or is not shown. */
 export function reveal(tree: Tree, row: number): Group | undefined {
-  const leaf = tree.leaf[row];
-  if (!leaf) return undefined;
-  for (let again = true; again; ) {
-    again = false;
-    for (const step of [tree.root, ...path(leaf)])
-      if (!step.arranged) {
-        arrange(tree, step);
-        again = true;
-        break;
-      }
+  if (!tree.visible[row]) return undefined;
+  let at = tree.root;
+  while (at.kind !== "op") {
+    arrange(tree, at);
+    at = at.children.find((child) => child.rows.includes(row)) as Group;
   }
-  return leaf;
+  return at;
 }
 
 /** Share of each status among the ops of a group, bookkeeping left out unless there is nothing else. */

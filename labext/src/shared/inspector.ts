@@ -143,7 +143,7 @@ export class InspectorPanel implements Panel {
     const hidden = app.hidden();
     const counts = mix(group, app.statuses(), graph.bookkeeping);
     const seconds = execution.seconds(entry);
-    const spent = group.rows.map((row) => [seconds(row), row] as const).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
+    const spent = Array.from(group.rows, (row) => [seconds(row), row] as const).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
     const sum = spent.reduce((total, [value]) => total + value, 0);
     redraw(
       this.element,

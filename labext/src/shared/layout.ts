@@ -96,11 +96,11 @@ export class Layout {
   }
 
   private signature(group: Group, open: ReadonlySet<string>): string {
+    arrange(this.tree, group);
     return group.children.map((child) => (open.has(child.id) ? `${child.id}(${this.signature(child, open)})` : "")).join("");
   }
 
   private box(group: Group, open: ReadonlySet<string>, depth: number): Box {
-    arrange(this.tree, group);
     const key = this.signature(group, open);
     const cached = this.cache.get(group.id);
     if (cached?.key === key) return cached.box;
@@ -141,7 +141,7 @@ export class Layout {
 
   /** Edges between the children, and the ports by which values enter and leave the group. */
   private edges(group: Group, depth: number, inner: readonly (Box | null)[], owner: number, slot: Int32Array) {
-    const { graph, docked, leaf } = this.tree;
+    const { graph, visible } = this.tree;
     const here = this.owner[depth];
     const below = this.slot[depth + 1];
     const n = group.children.length;
@@ -153,7 +153,7 @@ export class Layout {
       return box ? Math.max(0, box[side][below[row]]) : 0;
     };
     const add = (from: number, to: number, control: boolean): void => {
-      if (docked[from] || !leaf[from] || docked[to] || !leaf[to]) return;
+      if (!visible[from] || !visible[to]) return;
       const [inside, target] = [here[from] === owner, here[to] === owner];
       if (inside && target) {
         const [a, b] = [slot[from], slot[to]];
@@ -220,12 +220,14 @@ export class Layout {
   private chips(group: Group): Chip[] {
     const { graph, docked } = this.tree;
     const found = new Map<number, boolean>();
+    const { at, list } = graph.producers;
     for (const row of group.rows)
-      for (const from of graph.from(row)) {
-        if (!docked[from] || graph.type[from] === "Const") continue;
+      for (let i = at[row]; i < at[row + 1]; i++) {
+        const from = list[i];
+        if (!docked[from]) continue;
         const variable = graph.variable(from);
-        if (variable >= 0) found.set(variable, false);
-        else found.set(from, graph.type[from].startsWith("Placeholder"));
+        const source = variable >= 0 ? variable : from;
+        if (!found.has(source) && graph.types[graph.typeOf[from]] !== "Const") found.set(source, variable < 0 && graph.types[graph.typeOf[from]].startsWith("Placeholder"));
       }
     const all = [...found].sort((a, b) => Number(b[1]) - Number(a[1]));
     const room = group.kind === "op" ? 3 : 2;

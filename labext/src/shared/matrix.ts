@@ -174,7 +174,7 @@ export class MatrixPanel implements Panel {
     // Ops of equal status and causes have the same sentence: it is made once.
     const kinds = execution.kinds(entry);
     const tally = new Map<string, number>();
-    const texts = new Map<string, string>();
+    const texts = new Map<number | string, string>();
     for (const row of group.rows) {
       const kind = kinds(row);
       let text = texts.get(kind);

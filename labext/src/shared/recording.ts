@@ -1,8 +1,9 @@
 /** A recording as the views read it: statuses by row and call, causes, versions of sources, sums. */
 
-import type { RawCall, RawCause, RawColumns, RawMode, RawRecording, RawReplay } from "./format.ts";
+import { Columns, type Read } from "./columns.ts";
+import type { RawCall, RawCause, RawMode, RawRecording, RawReplay } from "./format.ts";
 import { Graph } from "./graph.ts";
-import { executed, PRUNED, RECOMPUTED, statusIndex } from "./statuses.ts";
+import { executed, PRUNED, RECOMPUTED } from "./statuses.ts";
 
 export interface Cell {
   status: number;
@@ -40,6 +41,7 @@ export class Execution {
   readonly calls: readonly RawCall[];
   readonly raw: RawReplay;
   private readonly graphs: ReadonlyMap<number, Graph>;
+  private readonly held: Columns[] = [];
   private readonly places = new Map<number, Int32Array>();
   private readonly statuses = new Map<number, Uint8Array>();
   private readonly sums = new Map<number, Totals>();
@@ -50,6 +52,8 @@ export class Execution {
     this.raw = raw;
     this.calls = raw.calls;
     this.graphs = graphs;
+    const read: Read = new Map();
+    for (const columns of raw.columns) this.held.push(new Columns(columns, this.held, read));
     for (const call of raw.calls) if (!this.bases.has(call.columns)) this.bases.set(call.columns, call.index);
   }
 
@@ -57,8 +61,8 @@ export class Execution {
     return this.graphs.get(this.calls[entry].graph) ?? [...this.graphs.values()][0];
   }
 
-  columns(entry: number): RawColumns {
-    return this.raw.columns[this.calls[entry].columns];
+  columns(entry: number): Columns {
+    return this.held[this.calls[entry].columns];
   }
 
   /** Place of each row in the call's columns, -1 where they do not list it. */
@@ -82,7 +86,7 @@ export class Execution {
     if (!found) {
       found = new Uint8Array(this.graph(entry).size).fill(PRUNED);
       const { op, status } = this.columns(entry);
-      for (let i = 0; i < op.length; i++) found[op[i]] = statusIndex(status[i]);
+      for (let i = 0; i < op.length; i++) found[op[i]] = status[i];
       this.statuses.set(key, found);
       if (this.statuses.size > 256) this.statuses.delete(this.statuses.keys().next().value as number);
     }
@@ -96,20 +100,29 @@ export class Execution {
     return (row) => (place[row] < 0 ? 0 : seconds[place[row]]);
   }
 
-  /** A key for each row: rows with equal keys have the same status, witness, target and causes in the call. */
-  kinds(entry: number): (row: number) => string {
+  /**
+   * A key for each row: rows with equal keys have the same status, witness, target and causes in the call. Few causes
+   * at once make a number, which 55,000 rows need.
+   */
+  kinds(entry: number): (row: number) => number | string {
     const place = this.place(entry);
     const { status, witness, cause, into } = this.columns(entry);
+    const causes = this.raw.causes.length + 1;
+    const calls = this.calls[this.calls.length - 1].index + 2;
     return (row) => {
       const at = place[row];
-      return at < 0 ? "" : `${status[at]}${witness[at]}|${into?.length ? into[at] : -1}|${cause[at].join()}`;
+      if (at < 0) return -1;
+      const [from, to] = [cause.at[at], cause.at[at + 1]];
+      if (to - from > 1) return `${status[at]}|${witness[at]}|${into.length ? into[at] : -1}|${cause.list.subarray(from, to).join()}`;
+      const key = (status[at] * calls + 1 + (witness[at] ?? -1)) * causes + (to > from ? 1 + cause.list[from] : 0);
+      return into.length && into[at] >= 0 ? `${key}|${into[at]}` : key;
     };
   }
 
   starts(entry: number): (row: number) => number {
     const place = this.place(entry);
     const { start } = this.columns(entry);
-    return (row) => (place[row] < 0 || !start?.length ? -1 : start[place[row]]);
+    return (row) => (place[row] < 0 || !start.length ? -1 : start[place[row]]);
   }
 
   cell(entry: number, row: number): Cell {
@@ -122,16 +135,16 @@ export class Execution {
       };
     const call = this.calls[entry];
     const by = call.index - (columns.base ?? this.bases.get(call.columns) ?? call.index);
-    const pick = (list: number[] | undefined, names: readonly string[] | undefined): string =>
-      list?.length && list[at] >= 0 ? (names?.[list[at]] ?? "") : "";
+    const pick = (list: Int32Array, names: readonly string[] | undefined): string => (list.length && list[at] >= 0 ? (names?.[list[at]] ?? "") : "");
+    const { cause } = columns;
     return {
-      status: statusIndex(columns.status[at]),
+      status: columns.status[at],
       evidence: EVIDENCE[columns.evidence[at]] ?? "assumed",
       seconds: columns.seconds[at],
       bytes: columns.bytes[at],
       count: columns.count[at],
       witness: shift(columns.witness[at], by),
-      causes: columns.cause[at].map((cause) => this.cause(cause, by)),
+      causes: Array.from(cause.list.subarray(cause.at[at], cause.at[at + 1]), (one) => this.cause(one, by)),
       shape: pick(columns.shape, this.raw.shapes),
       device: pick(columns.device, this.raw.devices),
       into: pick(columns.into, this.graph(entry).name),
@@ -156,7 +169,7 @@ export class Execution {
       const { bookkeeping } = this.graph(entry);
       for (let i = 0; i < op.length; i++) {
         if (bookkeeping[op[i]]) continue;
-        const index = statusIndex(status[i]);
+        const index = status[i];
         found.counts[index] += Math.max(count[i], 1);
         found.seconds[index] += seconds[i];
       }

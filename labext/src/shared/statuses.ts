@@ -29,10 +29,15 @@ export const REUSED = 2;
 export const PRUNED = 7;
 export const UNKNOWN = 10;
 
-const BY_CODE = new Map(STATUSES.map((status, index) => [status.code, index]));
+const BY_CODE = new Uint8Array(256).fill(UNKNOWN);
+STATUSES.forEach((status, index) => (BY_CODE[status.code.charCodeAt(0)] = index));
 
-/** Index of a status letter of the JSON; letters of a later format read as `unknown`. */
-export const statusIndex = (code: string): number => BY_CODE.get(code) ?? UNKNOWN;
+/** Indices of the status letters of the JSON; letters of a later format read as `unknown`. */
+export function statusIndices(codes: string): Uint8Array {
+  const indices = new Uint8Array(codes.length);
+  for (let i = 0; i < codes.length; i++) indices[i] = BY_CODE[codes.charCodeAt(i) & 255];
+  return indices;
+}
 
 /** Whether an op of this status executed in the call. */
 export const executed = (status: number): boolean => status === COMPUTED || status === RECOMPUTED;
