@@ -89,14 +89,16 @@ def _read(data: Mapping[str, Any]) -> Record:
 
 def _read_graph(data: Mapping[str, Any]) -> GraphTable:
     names = unpack(data["name"])
-    inputs = data["inputs"]
-    inputs = _dereference(inputs, names) if isinstance(inputs, dict) and "rows" in inputs else unpack(inputs)
+    inputs, control = (
+        _dereference(form, names) if isinstance(form, dict) and "rows" in form else unpack(form)
+        for form in (data["inputs"], data["control"])
+    )
     return GraphTable(
         id=data["id"],
         name=tuple(names),
         type=tuple(unpack(data["type"])),
         inputs=tuple(map(tuple, inputs)),
-        control=tuple(map(tuple, unpack(data["control"]))),
+        control=tuple(map(tuple, control)),
         line=tuple(unpack(data["line"])),
     )
 
@@ -210,12 +212,13 @@ def _within(name: str, indices: Sequence[int], length: int) -> None:
 
 
 def _dereference(form: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
-    outputs, others = iter(unpack(form["outputs"])), form["others"]
+    outputs, others = iter(unpack(form["outputs"])) if "outputs" in form else None, form["others"]
     inputs = []
     for row, backs in enumerate(unpack(form["rows"])):
         found = []
         for back in backs:
-            producer, output = row - back, next(outputs)
-            found.append(f"{names[producer]}:{output}" if producer < len(names) else others[producer - len(names)])
+            producer = row - back
+            ending = "" if outputs is None else f":{next(outputs)}"
+            found.append(names[producer] + ending if producer < len(names) else others[producer - len(names)])
         inputs.append(found)
     return inputs

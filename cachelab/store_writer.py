@@ -64,14 +64,15 @@ def to_json(record: Record, *, packed: bool | None = None) -> dict[str, Any]:
 def _graph(graph: GraphTable, *, packed: bool) -> dict[str, Any]:
     listed = pack if packed else list
     inputs: Any = [list(names) for names in graph.inputs]
+    control: Any = [list(names) for names in graph.control]
     if packed:
-        inputs = _references(graph)
+        inputs, control = _references(graph), _control_references(graph)
     return {
         "id": graph.id,
         "name": listed(graph.name),
         "type": listed(graph.type),
         "inputs": inputs,
-        "control": listed([list(names) for names in graph.control]),
+        "control": control,
         "line": listed(graph.line),
     }
 
@@ -95,6 +96,16 @@ def _references(graph: GraphTable) -> dict[str, Any]:
         rows.append(back)
         outputs.extend(output)
     return {"rows": pack(rows), "outputs": pack(outputs), "others": list(others)}
+
+
+def _control_references(graph: GraphTable) -> dict[str, Any]:
+    """Return the control inputs as :func:`_references` does, without outputs."""
+    known, others = graph.index, dict[str, int]()
+    rows = []
+    for row, names in enumerate(graph.control):
+        places = [known[name] if name in known else len(known) + others.setdefault(name, len(others)) for name in names]
+        rows.append([row - place for place in places])
+    return {"rows": pack(rows), "others": list(others)}
 
 
 class _ColumnWriter:

@@ -40,7 +40,12 @@ export function mount(place: HTMLElement, text: string, host: Host | null = null
   return { explorer, stop };
 }
 
-const decode = (text: string): Uint8Array => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+function decode(text: string): Uint8Array {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
 
 /** The same for gzipped JSON in base64, and the bundle in base64. */
 export async function mountPacked(place: HTMLElement, data: string, bundle = ""): Promise<Mounted> {

@@ -113,7 +113,8 @@ export class Explorer implements App {
     for (const [name, panel] of this.tabBodies) panel.element.hidden = name !== this.state.tab;
     for (const panel of this.panels) panel.update(changed);
     if (changed.has("tab") || changed.has("cuts") || changed.has("mode")) this.drawTabs();
-    (this.root.querySelector(".lg") as (HTMLElement & { refresh(): void }) | null)?.refresh();
+    const told: readonly Key[] = ["mode", "entry", "graph", "dimmed", "predict", "results"];
+    if (told.some((key) => changed.has(key))) this.graphPanel.legend.refresh();
   }
 
   private drawTabs(): void {

@@ -35,7 +35,7 @@ export class Graph {
   readonly bookkeeping: Uint8Array;
   private readonly raw: RawGraph;
   private readonly variables: Int32Array;
-  private lookups = 0;
+  private readonly sought = new Map<string, number>();
   private rows: Map<string, number> | null = null;
   private texts: string[] | null = null;
   private typeTexts: string[] | null = null;
@@ -103,18 +103,25 @@ export class Graph {
 
   /** Row of the op of a name, -1 if there is none. */
   find(name: string): number {
-    if (!this.rows && this.lookups++ < FEW && this.size > 2000) {
-      const cut = name.lastIndexOf("/") + 1;
-      const [stem, number] = numbered(name.slice(cut));
-      const scopeAt = this.names.scopes.indexOf(name.slice(0, cut));
-      const stemAt = this.names.stems.indexOf(stem);
-      if (scopeAt < 0 || stemAt < 0) return -1;
-      for (let row = 0; row < this.size; row++)
-        if (this.names.stem[row] === stemAt && this.names.scope[row] === scopeAt && this.names.number[row] === number) return row;
-      return -1;
+    if (this.rows || this.sought.size > FEW || this.size < 2000) {
+      this.rows ??= new Map(this.name.map((text, row) => [text, row]));
+      return this.rows.get(name) ?? -1;
     }
-    this.rows ??= new Map(this.name.map((text, row) => [text, row]));
-    return this.rows.get(name) ?? -1;
+    let found = this.sought.get(name);
+    if (found === undefined) this.sought.set(name, (found = this.seek(name)));
+    return found;
+  }
+
+  /** Look for a name without a table of all names. */
+  private seek(name: string): number {
+    const cut = name.lastIndexOf("/") + 1;
+    const [stem, number] = numbered(name.slice(cut));
+    const { names } = this;
+    const [scopeAt, stemAt] = [names.scopes.indexOf(name.slice(0, cut)), names.stems.indexOf(stem)];
+    if (scopeAt < 0 || stemAt < 0) return -1;
+    for (let row = 0; row < this.size; row++)
+      if (names.stem[row] === stemAt && names.scope[row] === scopeAt && names.number[row] === number) return row;
+    return -1;
   }
 
   /** Row of the op that makes a tensor (`"x:0"`, or an op's name), -1 if it is not in the graph. */

@@ -4,7 +4,7 @@ import type { App, Key, Panel } from "./app.ts";
 import { h, s } from "./dom.ts";
 import { drawItem, type Drawn, paintItem } from "./nodes.ts";
 import { type Item, Layout, type Picture } from "./layout.ts";
-import { legend } from "./legend.ts";
+import { type Legend, legend } from "./legend.ts";
 import { edgeClass, look } from "./paint.ts";
 import { definitions } from "./shapes.ts";
 import { t } from "./strings.ts";
@@ -25,7 +25,7 @@ export class GraphPanel implements Panel {
   private drawn: Drawn[] = [];
   private paths: SVGPathElement[] = [];
   private focused = "";
-  private readonly legend: HTMLElement;
+  readonly legend: Legend;
   private readonly id = `cl${++instances}`;
 
   constructor(app: App) {

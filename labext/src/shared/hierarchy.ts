@@ -14,23 +14,38 @@ const ROOMY = 28;
 
 export type Kind = "op" | "scope" | "series" | "part";
 
-export interface Group {
-  id: string;
-  label: string;
-  kind: Kind;
-  parent: Group | null;
-  children: Group[];
-  /** Row of an op, -1 for the others. */
-  row: number;
-  /** Rows of all ops below, docked ones left out. */
-  rows: Int32Array;
+export class Group {
+  children: Group[] = [];
   /** Hash of the types and names below with their numbers removed: equal for siblings of the same shape. */
-  shape: number;
+  shape = 0;
   /** The label without its numbers. */
-  stem: string;
+  stem = "";
   /** Number of a name scope, -1 for the others. */
-  scope: number;
+  scope = -1;
   arranged: boolean;
+  readonly id: string;
+  label: string;
+  readonly kind: Kind;
+  parent: Group | null;
+  /** Row of an op, -1 for the others. */
+  readonly row: number;
+  private held: Int32Array | null;
+
+  constructor(id: string, label: string, kind: Kind, parent: Group | null, rows: Int32Array | number) {
+    this.id = id;
+    this.label = label;
+    this.kind = kind;
+    this.parent = parent;
+    this.row = typeof rows === "number" ? rows : -1;
+    this.held = typeof rows === "number" ? null : rows;
+    this.arranged = kind === "op";
+  }
+
+  /** Rows of all ops below, docked ones left out. */
+  get rows(): Int32Array {
+    this.held ??= Int32Array.of(this.row);
+    return this.held;
+  }
 }
 
 export interface Tree {
@@ -44,44 +59,43 @@ export interface Tree {
   byId: Map<string, Group>;
 }
 
-const make = (id: string, label: string, kind: Kind, parent: Group | null, rows: Int32Array, row = -1): Group => ({
-  id, label, kind, parent, rows, row, children: [], shape: 0, stem: "", scope: -1, arranged: kind === "op",
-});
-
 /** Build the tree of the ops in `shown`; `fetched` ops always get a node. Groups are made when their level is arranged. */
 export function buildTree(graph: Graph, shown: Uint8Array, fetched: ReadonlySet<number>): Tree {
   const docked = graph.docked(fetched);
   const visible = shown.map((one, row) => (one && !docked[row] ? 1 : 0));
   const scopes = new Scopes(graph, visible);
-  const root = make("", "", "scope", null, scopes.rows(0));
+  const root = new Group("", "", "scope", null, scopes.rows(0));
   root.scope = 0;
   return { root, graph, docked, visible, scopes, byId: new Map([["", root]]) };
 }
 
 /** Make the groups of a scope's children. Scopes with one child are merged with it. */
 function materialise({ graph, scopes }: Tree, group: Group): void {
-  const made: { first: number; child: Group }[] = [];
-  for (const row of scopes.direct(group.scope)) {
-    const own = scopes.own(row);
-    const name = graph.name[row];
-    const child = make(own ? `${name}/()` : name, graph.label(row), "op", group, Int32Array.of(row), row);
+  const op = (row: number, label: string): Group => {
+    const child = new Group(scopes.own(row) ? `${graph.name[row]}/()` : graph.name[row], label, "op", group, row);
     child.shape = graph.typeOf[row];
+    return child;
+  };
+  const inner = scopes.children(group.scope);
+  let next = 0;
+  // Both lists are in the order of the graph.
+  const scopesBefore = (row: number): void => {
+    for (; next < inner.length && scopes.first(inner[next]) < row; next++) {
+      const { label, shape, end, row: only } = scopes.merged(inner[next]);
+      const child = only < 0 ? new Group(scopes.path(end), label, "scope", group, scopes.rows(end)) : op(only, label);
+      if (only < 0) child.scope = end;
+      child.shape = shape;
+      child.stem = stem(label);
+      group.children.push(child);
+    }
+  };
+  for (const row of scopes.direct(group.scope)) {
+    scopesBefore(row);
+    const child = op(row, graph.label(row));
     child.stem = scopes.stem(row);
-    made.push({ first: row, child });
+    group.children.push(child);
   }
-  for (const at of scopes.children(group.scope)) {
-    const { label, shape, end, row } = scopes.merged(at);
-    const path = scopes.path(end);
-    const child =
-      row < 0
-        ? make(path, label, "scope", group, scopes.rows(end))
-        : make(scopes.own(row) ? `${graph.name[row]}/()` : graph.name[row], label, "op", group, Int32Array.of(row), row);
-    if (row < 0) child.scope = end;
-    child.shape = shape;
-    child.stem = stem(label);
-    made.push({ first: scopes.first(at), child });
-  }
-  group.children = made.sort((a, b) => a.first - b.first).map(({ child }) => child);
+  scopesBefore(graph.size);
 }
 
 /** Bring the children of `group` down to at most `CAP`. Called before a level is drawn. */
@@ -108,7 +122,8 @@ function reduce(tree: Tree, group: Group): void {
 function siblingLinks(tree: Tree, group: Group): Set<number>[] {
   const child = new Int32Array(tree.graph.size).fill(-1);
   group.children.forEach((one, i) => {
-    for (const row of one.rows) child[row] = i;
+    if (one.row >= 0) child[one.row] = i;
+    else for (const row of one.rows) child[row] = i;
   });
   const links = group.children.map(() => new Set<number>());
   const { at, list } = tree.graph.consumers;
@@ -200,7 +215,7 @@ function bundle(tree: Tree, group: Group, keys: readonly (string | null)[], kind
     if (!set || set.length < least || set.length === group.children.length) return void children.push(child);
     let one = made.get(key as string);
     if (!one) {
-      one = make(freeId(tree, `${group.id}~${key}`), bundleLabel(set, key as string, kind), kind, group, joined(set));
+      one = new Group(freeId(tree, `${group.id}~${key}`), bundleLabel(set, key as string, kind), kind, group, joined(set));
       one.children = set;
       for (const member of set) member.parent = one;
       tree.byId.set(one.id, one);
@@ -212,6 +227,7 @@ function bundle(tree: Tree, group: Group, keys: readonly (string | null)[], kind
 }
 
 function joined(set: readonly Group[]): Int32Array {
+  if (set.every((one) => one.row >= 0)) return Int32Array.from(set, (one) => one.row);
   const rows = new Int32Array(set.reduce((sum, one) => sum + one.rows.length, 0));
   let at = 0;
   for (const one of set) {
@@ -260,10 +276,11 @@ export function reveal(tree: Tree, row: number): Group | undefined {
 /** Share of each status among the ops of a group, bookkeeping left out unless there is nothing else. */
 export function mix(group: Group, status: Uint8Array, bookkeeping: Uint8Array): number[] {
   const counts = new Array<number>(11).fill(0);
+  const { rows } = group;
   let any = false;
-  for (const row of group.rows)
-    if (!bookkeeping[row]) {
-      counts[status[row]] += 1;
+  for (let i = 0; i < rows.length; i++)
+    if (!bookkeeping[rows[i]]) {
+      counts[status[rows[i]]] += 1;
       any = true;
     }
   if (!any) for (const row of group.rows) counts[status[row]] += 1;

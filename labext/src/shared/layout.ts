@@ -1,6 +1,7 @@
 /** The picture of a graph: open scopes drawn each by itself, one inside the other, edges lifted to what is visible. */
 
 import { arrange, type Group, type Tree } from "./hierarchy.ts";
+import { FlowFinder } from "./flows.ts";
 import { type Borders, type Level, layoutLevel, type LevelEdge, type LevelNode, PAD } from "./level.ts";
 import type { Route } from "./routes.ts";
 import { shorten } from "./strings.ts";
@@ -75,14 +76,13 @@ export class Layout {
   private readonly tree: Tree;
   private readonly fetched: ReadonlySet<number>;
   private readonly maxWidth: number;
-  private readonly owner: Int32Array[] = [];
-  private readonly slot: Int32Array[] = [];
   private readonly cache = new Map<string, { key: string; box: Box }>();
   private readonly faces = new Map<string, Face>();
-  private serial = 0;
+  private readonly flows: FlowFinder;
 
   constructor(tree: Tree, fetched: ReadonlySet<number>, maxWidth = 1300) {
     this.tree = tree;
+    this.flows = new FlowFinder(tree);
     this.fetched = fetched;
     this.maxWidth = maxWidth;
   }
@@ -105,11 +105,11 @@ export class Layout {
     const cached = this.cache.get(group.id);
     if (cached?.key === key) return cached.box;
     const groups = group.children;
-    const { owner, slot } = this.own(group, depth);
+    this.flows.of(group, depth);
     const inner = groups.map((child) => (open.has(child.id) && child.kind !== "op" ? this.box(child, open, depth + 1) : null));
     const faces = groups.map((child, i) => this.face(child, inner[i] !== null));
     const children = groups.map((child, i) => this.node(child, faces[i], inner[i]));
-    const found = this.edges(group, depth, inner, owner, slot);
+    const found = this.edges(group, depth, inner);
     closeBackward(children, found.edges);
     const level = layoutLevel(children, found.edges, found.borders, depth ? this.maxWidth * 0.85 : this.maxWidth, depth ? 60 + group.label.length * 7 : 0);
     const box: Box = {
@@ -124,58 +124,37 @@ export class Layout {
     return box;
   }
 
-  /** Note for each row of the group which child it lies in. */
-  private own(group: Group, depth: number): { owner: number; slot: Int32Array } {
-    const size = this.tree.graph.size;
-    this.owner[depth] ??= new Int32Array(size);
-    this.slot[depth] ??= new Int32Array(size);
-    const owner = ++this.serial;
-    group.children.forEach((child, i) => {
-      for (const row of child.rows) {
-        this.owner[depth][row] = owner;
-        this.slot[depth][row] = i;
-      }
-    });
-    return { owner, slot: this.slot[depth] };
-  }
-
   /** Edges between the children, and the ports by which values enter and leave the group. */
-  private edges(group: Group, depth: number, inner: readonly (Box | null)[], owner: number, slot: Int32Array) {
-    const { graph, visible } = this.tree;
-    const here = this.owner[depth];
-    const below = this.slot[depth + 1];
+  private edges(group: Group, depth: number, inner: readonly (Box | null)[]) {
+    const { between, into, out } = this.flows.of(group, depth);
+    const [slot, below] = [this.flows.slot[depth], this.flows.slot[depth + 1]];
     const n = group.children.length;
-    const entries = new Map<number, { edge: LevelEdge; pairs: number[]; control: boolean }>();
-    const into = Array.from({ length: n }, () => [] as number[]);
-    const out = Array.from({ length: n }, () => [] as number[]);
     const port = (row: number, side: "inOf" | "outOf"): number => {
       const box = inner[slot[row]];
       return box ? Math.max(0, box[side][below[row]]) : 0;
     };
-    const add = (from: number, to: number, control: boolean): void => {
-      if (!visible[from] || !visible[to]) return;
-      const [inside, target] = [here[from] === owner, here[to] === owner];
-      if (inside && target) {
-        const [a, b] = [slot[from], slot[to]];
-        if (a === b) return;
-        const edge = { from: a, to: b, fromPort: port(from, "outOf"), toPort: port(to, "inOf") };
-        const key = ((a * 64 + edge.fromPort) * 4096 + b) * 64 + edge.toPort;
-        const entry = entries.get(key);
-        if (!entry) entries.set(key, { edge, pairs: [from, to], control });
-        else {
-          entry.pairs.push(from, to);
-          entry.control &&= control;
+    const edges: LevelEdge[] = [];
+    const segments: Box["segments"] = [];
+    for (const { from, to, pairs, control } of between) {
+      if (!inner[from] && !inner[to]) {
+        edges.push({ from, to, fromPort: 0, toPort: 0 });
+        segments.push({ pairs, control, arrow: true });
+        continue;
+      }
+      // One line for each port of an open child, so that the line can go on inside it.
+      const split = new Map<number, number>();
+      for (let k = 0; k < pairs.length; k += 2) {
+        const [fromPort, toPort] = [port(pairs[k], "outOf"), port(pairs[k + 1], "inOf")];
+        const at = split.get(fromPort * 64 + toPort);
+        if (at !== undefined) {
+          segments[at].pairs.push(pairs[k], pairs[k + 1]);
+          continue;
         }
-      } else if (depth && inside) out[slot[from]].push(from, to);
-      else if (depth && target) into[slot[to]].push(from, to);
-    };
-    const { consumers, producers } = graph;
-    for (const row of group.rows) {
-      for (let i = consumers.at[row]; i < consumers.at[row + 1]; i++) add(row, consumers.list[i], false);
-      if (depth) for (let i = producers.at[row]; i < producers.at[row + 1]; i++) if (here[producers.list[i]] !== owner) add(producers.list[i], row, false);
-      for (let i = graph.waits.at[row]; i < graph.waits.at[row + 1]; i++) add(graph.waits.list[i], row, true);
+        split.set(fromPort * 64 + toPort, segments.length);
+        edges.push({ from, to, fromPort, toPort });
+        segments.push({ pairs: [pairs[k], pairs[k + 1]], control, arrow: !inner[to] });
+      }
     }
-    const segments = [...entries.values()].map(({ edge, pairs, control }) => ({ pairs, control, arrow: !inner[edge.to] }));
     const borders: Borders = { ins: [], outs: [] };
     const ports = (lists: number[][], side: "ins" | "outs"): Int32Array => {
       const of = new Int32Array(n).fill(-1);
@@ -184,7 +163,6 @@ export class Layout {
       used.forEach((child, p) => {
         of[child] = merged ? 0 : p;
         const served = (borders[side][of[child]] ??= []);
-        // One line for each port of an open child, so that the line can go on inside it.
         const split = new Map<number, number[]>();
         for (let k = 0; k < lists[child].length; k += 2) {
           const at = port(lists[child][k + (side === "ins" ? 1 : 0)], side === "ins" ? "inOf" : "outOf");
@@ -201,7 +179,7 @@ export class Layout {
     };
     const inOf = ports(into, "ins");
     const outOf = ports(out, "outs");
-    return { edges: [...entries.values()].map(({ edge }) => edge), segments, borders, inOf, outOf };
+    return { edges, segments, borders, inOf, outOf };
   }
 
   private face(group: Group, open: boolean): Face {

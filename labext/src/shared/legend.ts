@@ -17,7 +17,8 @@ export function statusCounts(app: App): number[] {
   const status = app.statuses();
   const { bookkeeping } = app.graph();
   const { docked } = app.tree();
-  for (const row of app.tree().root.rows) if (!bookkeeping[row]) counts[status[row]] += 1;
+  const { rows } = app.tree().root;
+  for (let i = 0; i < rows.length; i++) if (!bookkeeping[rows[i]]) counts[status[rows[i]]] += 1;
   for (let row = 0; row < docked.length; row++) if (docked[row] && status[row] === 3) counts[3] += 1;
   return counts;
 }

@@ -12,12 +12,26 @@ import { swatch } from "./widgets.ts";
 const ROWS = 40;
 const CALLS = 120;
 
+interface Line {
+  group: Group;
+  open: boolean;
+  row: HTMLElement;
+  cells: HTMLElement[];
+  total: HTMLElement;
+  redundant: HTMLElement;
+  cause: HTMLElement;
+  /** What stands in the cells and in the last column. */
+  painted: string[];
+  why: string;
+}
+
 export class MatrixPanel implements Panel {
   readonly element = h("div", { class: "mxp" });
   private readonly app: App;
   private limit = ROWS;
   private entries: number[] = [];
-  private shown: { group: Group; row: HTMLElement }[] = [];
+  private heads = "";
+  private shown: Line[] = [];
   private time = timeColumn(0);
 
   constructor(app: App) {
@@ -28,22 +42,37 @@ export class MatrixPanel implements Panel {
   update(changed: ReadonlySet<Key>): void {
     const seen: Key[] = ["mode", "entry", "selected", "open", "tab", "results", "graph", "predict"];
     if (this.app.state.tab !== "matrix" || !seen.some((key) => changed.has(key))) return;
-    const only = [...changed].every((key) => key === "entry" || key === "selected");
-    if (only && !this.app.state.predict && this.entries.includes(this.app.state.entry)) this.move();
+    const same = !this.app.state.predict && !["predict", "tab", "graph"].some((key) => changed.has(key as Key)) && this.same();
+    if (same) this.recolour(changed.has("mode") || changed.has("results"));
     else this.draw();
   }
 
-  /** Another call or op is current: the cells stay, the marks and reasons move. */
-  private move(): void {
+  /** Whether the rows and columns on the screen are those to show. */
+  private same(): boolean {
+    const groups = this.groups();
+    const entries = this.columns();
+    return (
+      this.shown.length === Math.min(groups.length, this.limit) &&
+      this.shown.every(({ group, open }, i) => group === groups[i].group && open === this.isOpen(group)) &&
+      this.heads === this.headings(entries)
+    );
+  }
+
+  /** Another call, op or mode is current: the cells stay, what they say changes where it differs. */
+  private recolour(cells: boolean): void {
     const { app } = this;
     const execution = app.execution();
     const { entry, selected } = app.state;
     const at = String(entry);
-    for (const cell of this.element.querySelectorAll<HTMLElement>("[data-e]")) cell.classList.toggle("on", cell.dataset.e === at);
+    for (const cell of this.element.querySelectorAll<HTMLElement>(".on")) if (cell.dataset.e !== at) cell.classList.remove("on");
+    for (const cell of this.element.querySelectorAll<HTMLElement>(`[data-e="${at}"]`)) cell.classList.add("on");
     for (const stop of this.element.querySelectorAll<HTMLElement>('[data-cell][tabindex="0"]')) stop.tabIndex = -1;
-    for (const [i, { group, row }] of this.shown.entries()) {
+    if (cells) this.scale();
+    for (const [i, line] of this.shown.entries()) {
+      const { group, row } = line;
       row.classList.toggle("sel", group.id === selected?.id);
-      (row.lastElementChild as HTMLElement).replaceChildren(...prose(this.why(group, this.isOpen(group))));
+      if (cells) this.fill(line, false);
+      this.reason(line, false);
       if (group.id === selected?.id || (!selected && !i)) row.querySelector<HTMLElement>(`[data-e="${at}"]`)?.setAttribute("tabindex", "0");
     }
     if (!this.element.querySelector('[data-cell][tabindex="0"]')) this.element.querySelector<HTMLElement>(`[data-cell][data-e="${at}"]`)?.setAttribute("tabindex", "0");
@@ -58,25 +87,40 @@ export class MatrixPanel implements Panel {
     return group.kind !== "op" && this.app.state.open.has(group.id);
   }
 
-  private draw(): void {
-    const { app } = this;
-    const execution = app.execution();
-    const { entry } = app.state;
-    const first = Math.max(0, Math.min(entry - CALLS / 2, execution.calls.length - CALLS));
-    const entries = execution.calls.map((_, e) => e).slice(first, first + CALLS).filter((e) => execution.calls[e].graph === app.state.graph);
-    const size = entries.length > 60 ? "tiny" : entries.length > 16 ? "dense" : "";
+  /** Entries of the log that have a column: those around the current one. */
+  private columns(): number[] {
+    const { calls } = this.app.execution();
+    const { entry, graph } = this.app.state;
+    const first = Math.max(0, Math.min(entry - CALLS / 2, calls.length - CALLS));
+    return calls.map((_, e) => e).slice(first, first + CALLS).filter((e) => calls[e].graph === graph);
+  }
+
+  /** Entries and the calls that they stand for: a replay may have others. */
+  private headings(entries: readonly number[]): string {
+    const execution = this.app.execution();
+    return entries.map((e) => `${e}:${execution.label(e)}`).join();
+  }
+
+  private groups(): { group: Group; depth: number }[] {
     const groups: { group: Group; depth: number }[] = [];
     const walk = (group: Group, depth: number): void => {
       for (const child of group.children) {
         groups.push({ group: child, depth });
-        if (app.state.open.has(child.id) && child.arranged) walk(child, depth + 1);
+        if (this.isOpen(child) && child.arranged) walk(child, depth + 1);
       }
     };
-    walk(app.tree().root, 0);
-    const shown = groups.slice(0, this.limit);
+    walk(this.app.tree().root, 0);
+    return groups;
+  }
+
+  private draw(): void {
+    const { app } = this;
+    const execution = app.execution();
+    const { entry } = app.state;
+    const entries = this.columns();
+    const size = entries.length > 60 ? "tiny" : entries.length > 16 ? "dense" : "";
+    const groups = this.groups();
     const hidden = app.hidden();
-    const largest = Math.max(0, ...shown.map(({ group }) => entries.reduce((sum, e) => sum + app.sums(group, e).total * (execution.calls[e].repeat ?? 1), 0)));
-    this.time = timeColumn(largest);
     const head = h(
       "tr",
       {},
@@ -86,12 +130,18 @@ export class MatrixPanel implements Panel {
       h("th", { class: "r", scope: "col" }, t("redundant")),
       h("th", { class: "cause", scope: "col" }, t("why, in call {call}", { call: execution.label(entry) })),
     );
-    const rows = shown.map(({ group, depth }, index) => this.row(group, depth, entries, index, hidden));
     this.entries = entries;
-    this.shown = shown.map(({ group }, i) => ({ group, row: rows[i] }));
+    this.heads = this.headings(entries);
+    this.shown = groups.slice(0, this.limit).map(({ group, depth }, index) => this.row(group, depth, index));
+    this.scale();
+    for (const line of this.shown) {
+      this.fill(line, hidden);
+      this.reason(line, hidden);
+    }
+    const rows = this.shown.map(({ row }) => row);
     redraw(
       this.element,
-      first > 0 || entries.length < execution.calls.length ? h("p", { class: "q s0" }, t("{n} of {all} entries of the log, around the current one.", { n: entries.length, all: execution.calls.length })) : null,
+      entries.length < execution.calls.length ? h("p", { class: "q s0" }, t("{n} of {all} entries of the log, around the current one.", { n: entries.length, all: execution.calls.length })) : null,
       h("table", { class: `mx ${size}`, role: "grid", "aria-label": t("Ops by call"), "aria-readonly": "true" }, h("thead", {}, head), h("tbody", {}, sourceRows(app, execution, entries), rows)),
       groups.length > this.limit &&
         h("button", { class: "btn", type: "button", "data-key": "more-rows", onclick: () => ((this.limit += 2 * ROWS), this.draw()) }, t("{n} more rows", { n: count(groups.length - this.limit) })),
@@ -99,39 +149,29 @@ export class MatrixPanel implements Panel {
     if (!this.element.querySelector('[tabindex="0"][data-cell]')) this.element.querySelector("[data-cell]")?.setAttribute("tabindex", "0");
   }
 
-  private row(
-    group: Group,
-    depth: number,
-    entries: readonly number[],
-    index: number,
-    hidden: boolean,
-  ): HTMLElement {
+  /** The unit of the columns of times. */
+  private scale(): void {
     const { app } = this;
+    const { calls } = app.execution();
+    const largest = Math.max(0, ...this.shown.map(({ group }) => this.entries.reduce((sum, e) => sum + app.sums(group, e).total * (calls[e].repeat ?? 1), 0)));
+    this.time = timeColumn(largest);
+  }
+
+  /** A row with empty cells. */
+  private row(group: Group, depth: number, index: number): Line {
+    const { app, entries } = this;
     const { entry, selected } = app.state;
-    const execution = app.execution();
     const op = group.kind === "op";
     const open = this.isOpen(group);
-    let total = 0;
-    let redundant = 0;
-    const cells = entries.map((e) => {
-      const sums = app.sums(group, e);
-      total += sums.total * (execution.calls[e].repeat ?? 1);
-      redundant += sums.redundant * (execution.calls[e].repeat ?? 1);
-      const current = e === entry ? " on" : "";
-      const shade = hidden && e >= entry;
-      const content = shade ? h("span", { class: "st Q" }, "?") : op ? swatch(execution.status(e)[group.row], `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(sums.counts);
-      return h(
-        "td",
-        {
-          class: `c${current}`, role: "gridcell", "data-cell": `${index},${entries.indexOf(e)}`, "data-key": `cell-${group.id}-${e}`,
-          tabindex: e === entry && (group.id === selected?.id || (!selected && index === 0)) ? 0 : -1, "data-e": e, "data-group": group.id,
-          onclick: () => this.pick(group, e),
-        },
-        content,
-      );
-    });
-    const label = op ? group.label : `${open ? "▾" : "▸"} ${group.label}`;
-    return h(
+    const cells = entries.map((e, at) =>
+      h("td", {
+        class: `c${e === entry ? " on" : ""}`, role: "gridcell", "data-cell": `${index},${at}`, "data-key": `cell-${group.id}-${e}`,
+        tabindex: e === entry && (group.id === selected?.id || (!selected && index === 0)) ? 0 : -1, "data-e": e, "data-group": group.id,
+        onclick: () => this.pick(group, e),
+      }),
+    );
+    const [total, redundant, cause] = [h("td", { class: "r" }), h("td", { class: "r" }), h("td", { class: "cause" })];
+    const row = h(
       "tr",
       { class: `${op ? "op" : "sc"}${group.id === selected?.id ? " sel" : ""}` },
       h(
@@ -144,15 +184,46 @@ export class MatrixPanel implements Panel {
             "aria-expanded": op ? null : String(open), tabindex: -1,
             onclick: () => (op ? app.choose(group) : app.toggle(group)),
           },
-          shorten(label, 34),
+          shorten(op ? group.label : `${open ? "▾" : "▸"} ${group.label}`, 34),
           op ? null : h("span", { class: "q s0" }, ` ${count(group.rows.length)}`),
         ),
       ),
-      cells,
-      h("td", { class: "r" }, total && !hidden ? this.time(total) : "–"),
-      h("td", { class: "r" }, redundant && !hidden ? this.time(redundant) : h("span", { class: "q" }, "–")),
-      h("td", { class: "cause" }, hidden ? "" : prose(this.why(group, open))),
+      cells, total, redundant, cause,
     );
+    return { group, open, row, cells, total, redundant, cause, painted: entries.map(() => ""), why: "" };
+  }
+
+  /** Colour the cells of a row and sum it up; only what differs from before is touched. */
+  private fill(line: Line, hidden: boolean): void {
+    const { app, entries } = this;
+    const execution = app.execution();
+    const { group, open, painted } = line;
+    let total = 0;
+    let redundant = 0;
+    entries.forEach((e, i) => {
+      const sums = app.sums(group, e);
+      const times = execution.calls[e].repeat ?? 1;
+      total += sums.total * times;
+      redundant += sums.redundant * times;
+      const status = group.kind === "op" ? execution.status(e)[group.row] : -1;
+      const covered = hidden && e >= app.state.entry;
+      const state = covered ? "?" : status >= 0 ? String(status) : open ? "" : sums.counts.join();
+      if (painted[i] === state) return;
+      painted[i] = state;
+      line.cells[i].replaceChildren(
+        covered ? h("span", { class: "st Q" }, "?") : status >= 0 ? swatch(status, `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(sums.counts),
+      );
+    });
+    line.total.textContent = total && !hidden ? this.time(total) : "–";
+    line.redundant.textContent = redundant && !hidden ? this.time(redundant) : "–";
+    line.redundant.classList.toggle("q", !redundant || hidden);
+  }
+
+  private reason(line: Line, hidden: boolean): void {
+    const text = hidden ? "" : this.why(line.group, line.open);
+    if (text === line.why) return;
+    line.why = text;
+    line.cause.replaceChildren(...prose(text));
   }
 
   private mix(counts: readonly number[]): HTMLElement {

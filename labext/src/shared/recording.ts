@@ -70,9 +70,12 @@ export class Execution {
     const key = this.calls[entry].columns;
     let place = this.places.get(key);
     if (!place) {
-      place = new Int32Array(this.graph(entry).size).fill(-1);
       const { op } = this.columns(entry);
-      for (let i = 0; i < op.length; i++) place[op[i]] = i;
+      const { size } = this.graph(entry);
+      // Where every op is listed in the order of the graph the rows are their places.
+      const plain = op.length === size && op.every((row, i) => row === i);
+      place = plain ? op : new Int32Array(size).fill(-1);
+      if (!plain) for (let i = 0; i < op.length; i++) place[op[i]] = i;
       this.places.set(key, place);
       if (this.places.size > 64) this.places.delete(this.places.keys().next().value as number);
     }

@@ -25,7 +25,9 @@ export class SumCache {
       const status = execution.status(entry);
       const seconds = execution.seconds(entry);
       found = { counts: mix(group, status, graph.bookkeeping), total: 0, redundant: 0 };
-      for (const row of group.rows) {
+      const { rows } = group;
+      for (let i = 0; i < rows.length; i++) {
+        const row = rows[i];
         if (!executed(status[row]) || (graph.bookkeeping[row] && group.kind !== "op")) continue;
         found.total += seconds(row);
         if (status[row] === RECOMPUTED) found.redundant += seconds(row);

@@ -38,6 +38,9 @@ export class View {
   private things: Bounded[] = [];
   private queued = 0;
   private sized = false;
+  /** Size of the window, kept: reading it would make the browser lay out the page anew. */
+  private width = 1000;
+  private height = 300;
   private w = 0;
   private h = 0;
 
@@ -48,21 +51,14 @@ export class View {
     this.on = on;
     svg.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     svg.addEventListener("pointerdown", (event) => this.onDown(event));
-    let width = 0;
     new ResizeObserver(() => {
-      if (Math.abs(frame.clientWidth - width) < 2) return;
-      width = frame.clientWidth;
+      const before = this.width;
+      this.width = frame.clientWidth || this.width;
+      this.height = frame.clientHeight || this.height;
+      if (Math.abs(this.width - before) < 2) return;
       this.size(this.w, this.h);
       this.fit(this.w, this.h);
     }).observe(frame);
-  }
-
-  private get width(): number {
-    return this.frame.clientWidth || 1000;
-  }
-
-  private get height(): number {
-    return this.frame.clientHeight || 300;
   }
 
   /** Give the window a height that suits a picture of `w` × `h`, unless the reader has set one. */
@@ -71,7 +67,8 @@ export class View {
     this.h = h;
     if (this.sized && this.frame.style.height && this.frame.dataset.auto !== this.frame.style.height) return;
     const k = Math.min(1, Math.max(MIN_READABLE, this.width / Math.max(1, w)));
-    this.frame.style.height = `${Math.round(Math.min(520, Math.max(230, h * k + 16)))}px`;
+    this.height = Math.round(Math.min(520, Math.max(230, h * k + 16)));
+    this.frame.style.height = `${this.height}px`;
     this.frame.dataset.auto = this.frame.style.height;
     this.sized = true;
   }
