@@ -16,3 +16,9 @@ def translate(message: str) -> str:
 def plural(one: str, many: str, count: int) -> str:
     """Return the form of a message that fits ``count``, with ``{n}`` replaced by it."""
     return _catalogue.ngettext(one, many, count).format(n=count)
+
+
+def catalogue() -> dict[str, str]:
+    """Return all messages and their translations, for what is shown in a browser; empty for English."""
+    messages: dict[object, str] = getattr(_catalogue, "_catalog", {})
+    return {message: text for message, text in messages.items() if isinstance(message, str) and message}

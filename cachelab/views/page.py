@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cachelab.i18n import catalogue
 from cachelab.i18n import translate as _
 from cachelab.views import html
 from cachelab.views.explorer_data import compressed
@@ -28,6 +30,7 @@ _STYLE = (
 _SCRIPT = (
     "const text=(id)=>document.getElementById(id).textContent;"
     'const m=await import("data:text/javascript;base64,"+text("bundle"));'
+    'm.setCatalogue(JSON.parse(text("catalogue")));'
     'await m.mountPacked(document.getElementById("explorer"),text("recording"),text("bundle"));'
     'const record=document.getElementById("record");record.open=false;record.firstElementChild.hidden=false;'
 )
@@ -51,12 +54,14 @@ def page(record: Record, replays: Iterable[Any] = ()) -> str:
     title = escape(f"CacheLab: {record.name}" if record.name else "CacheLab")
     bundle = base64.b64encode(BUNDLE.read_bytes()).decode()
     data = base64.b64encode(compressed(record, replays)).decode()
+    messages = json.dumps(catalogue(), ensure_ascii=True).replace("<", "\\u003c")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
         f'<body><main><div id="explorer"></div><details id="record" open>'
         f"<summary hidden>{escape(_('The record as text and tables'))}</summary>{html.fragment(record)}</details>"
-        f'</main><script type="text/plain" id="recording">{data}</script>'
+        f'</main><script type="application/json" id="catalogue">{messages}</script>'
+        f'<script type="text/plain" id="recording">{data}</script>'
         f'<script type="text/plain" id="bundle">{bundle}</script>'
         f'<script type="module">{_SCRIPT}</script></body></html>\n'
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from cachelab.i18n import catalogue
 from cachelab.views.explorer_data import compressed, record_of, replays_of
 from cachelab.views.page import BUNDLE
 from cachelab.views.replay_jobs import ReplayJobs
@@ -62,7 +63,7 @@ class ExplorerWidget(anywidget.AnyWidget):
     catalogue = traitlets.Dict().tag(sync=True)
 
     def __init__(self, recording: Any, replays: Iterable[Any] | None = None, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**{"catalogue": catalogue(), **options})
         self.on_msg(self._receive)
         self.show(recording, replays)
 

@@ -5,7 +5,7 @@ import { h } from "./shared/dom.ts";
 import { parseRecording, readBytes } from "./shared/format.ts";
 import type { Host } from "./shared/app.ts";
 import { Recording } from "./shared/recording.ts";
-import { setCatalogue, t } from "./shared/strings.ts";
+import { setCatalogue, setTranslator, t } from "./shared/strings.ts";
 import css from "./shared/style.css";
 import { watchTheme } from "./shared/theme.ts";
 
@@ -22,6 +22,9 @@ interface Model {
   on(event: string, listener: (...values: never[]) => void): void;
   off(event: string, listener: (...values: never[]) => void): void;
 }
+
+/** A host feeds its own catalogue before it mounts: a table of messages, or a function such as JupyterLab's `trans.__`. */
+export { setCatalogue, setTranslator };
 
 export interface Mounted {
   explorer: Explorer;

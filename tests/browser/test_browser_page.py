@@ -399,3 +399,25 @@ def test_narrow_windows_keep_everything_reachable(open_page, artifacts, width):
     overflow = explorer.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
     assert overflow <= 0
     explorer.page.screenshot(path=artifacts / f"page-{width}.png", full_page=True)
+
+
+def test_texts_come_from_the_catalogue_of_the_host(open_page, monkeypatch):
+    german = {
+        "Predict": "Vorhersagen", "Matrix": "Matrix der Aufrufe", "recomputed": "erneut gerechnet",
+        "Call {call} of {n},": "Aufruf {call} von {n},", "Ran again on equal inputs.": "Lief erneut, Eingaben gleich.",
+    }  # fmt: skip
+    monkeypatch.setattr("cachelab.views.page.catalogue", lambda: german)
+    explorer = open_page()
+    explorer.button("Vorhersagen").wait_for()
+    explorer.tab("Matrix der Aufrufe")
+    explorer.node("enc/Tanh").click()
+    assert "Lief erneut, Eingaben gleich." in explorer.root.locator(".ins").inner_text()
+    assert "Aufruf 1 von 6" in explorer.root.locator(".say").first.inner_text()
+    assert explorer.node("enc/Tanh").get_attribute("aria-label").startswith("enc/Tanh, erneut gerechnet")
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_colours_fade_only_where_motion_is_welcome(open_page, reduced):
+    explorer = open_page(dark=reduced)
+    seconds = explorer.node("enc/Tanh").locator(".b").evaluate("e => getComputedStyle(e).transitionDuration")
+    assert (max(float(part.rstrip("s")) for part in seconds.split(", ")) > 0) is not reduced

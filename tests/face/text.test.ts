@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { find } from "../../labext/src/shared/search.ts";
 import { together } from "../../labext/src/shared/sources.ts";
 import { plainColour } from "../../labext/src/shared/snapshot.ts";
-import { bytes, count, plural, setCatalogue, shorten, t, time, timeColumn } from "../../labext/src/shared/strings.ts";
+import { bytes, count, plural, setCatalogue, setTranslator, shorten, t, time, timeColumn } from "../../labext/src/shared/strings.ts";
 import { pack } from "../../labext/src/shared/timeline.ts";
 import { unpack } from "../../labext/src/shared/unpack.ts";
 
@@ -28,6 +28,9 @@ test("a translation is used where there is one, names of JavaScript are no messa
   assert.equal(plural("{n} call", "{n} calls", 1), "1 Aufruf");
   assert.equal(plural("{n} call", "{n} calls", 2), "2 calls");
   assert.equal(t("constructor"), "constructor");
+  setTranslator((message) => (message === "Call {call} kept the value." ? "Aufruf {call} behielt den Wert." : message));
+  assert.equal(t("Call {call} kept the value.", { call: 3 }), "Aufruf 3 behielt den Wert.");
+  assert.equal(t("Predict"), "Predict");
   setCatalogue({});
 });
 

@@ -177,7 +177,7 @@ def test_outcomes_of_modes_are_kept_in_the_record(monkeypatch, tmp_path):
 
     def compare(recording, modes, **options):
         asked.append((modes, options))
-        return SimpleNamespace(replays=[SimpleNamespace(result=result) for result in results])
+        return SimpleNamespace(replays=[SimpleNamespace(mode=result.mode, result=result) for result in results])
 
     monkeypatch.setattr("cachelab.modes.compare", compare, raising=False)
     recording = recorded("h:0")
@@ -185,6 +185,7 @@ def test_outcomes_of_modes_are_kept_in_the_record(monkeypatch, tmp_path):
     recording.compare(["run", "joint"], repeats=2)
     assert asked == [(["run", "joint"], {"repeats": 2})]
     assert recording.record.modes == tuple(results)
+    assert [replay.mode for replay in recording.replays] == ["run", "joint"]
     recording.save(tmp_path / "saved.json")
     assert cachelab.load(tmp_path / "saved.json").record.modes == tuple(results)
 

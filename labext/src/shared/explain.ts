@@ -2,7 +2,7 @@
 
 import type { App } from "./app.ts";
 import type { RawCause } from "./format.ts";
-import type { Cell, Execution } from "./recording.ts";
+import type { Execution } from "./recording.ts";
 import { RECOMPUTED, REUSED, STATUSES } from "./statuses.ts";
 import { t } from "./strings.ts";
 
@@ -37,17 +37,23 @@ export function why(execution: Execution, entry: number, row: number): string {
     const said = texts.find((text) => /\bcall \d/.test(text));
     return said ?? [t("as in call {call}", { call: cell.witness }), ...texts].join("; ");
   }
+  const made = cell.status === REUSED && !texts.length ? (cell.witness ?? execution.madeBy(entry, row)) : -1;
+  if (made >= 0) return t("call {call} kept the value", { call: made });
   return texts.join("; ") || t(STATUSES[cell.status].meaning);
 }
 
 /** The inspector's sentence: a bold lead and the causes, root first. */
-export function sentence(cell: Cell): { lead: string; body: string } {
+export function sentence(execution: Execution, entry: number, row: number): { lead: string; body: string } {
+  const cell = execution.cell(entry, row);
   const lead = t(LEAD[STATUSES[cell.status].name]);
   if (!cell.listed) return { lead, body: t("No fetch of this call needs it.") };
   const parts = cell.causes.map(causeText);
   if (cell.status === RECOMPUTED && cell.witness !== null && !parts.some((text) => text.includes(`call ${cell.witness}`)))
     parts.unshift(t("Call {call} ran it with the same sources.", { call: cell.witness }));
-  if (cell.status === REUSED && cell.witness !== null && !parts.length) parts.push(t("Call {call} kept the value.", { call: cell.witness }));
+  if (cell.status === REUSED && !parts.length) {
+    const made = cell.witness ?? execution.madeBy(entry, row);
+    if (made >= 0) parts.push(t("Call {call} kept the value.", { call: made }));
+  }
   if (cell.into) parts.push(t("It went into `{op}`.", { op: cell.into }));
   return { lead, body: parts.join(" ") };
 }

@@ -137,7 +137,7 @@ export class GraphPanel implements Panel {
   /** Into the emptiest corner; below the graph where every corner is taken. */
   private placeLegend(): void {
     const { legend } = this;
-    const [w, h] = [384, 108];
+    const [w, h] = [402, 108];
     const { width, height } = this.view.window();
     const boxes = this.picture.items.map((item) => this.view.onScreen(item.x - 8, item.y - 4, item.w + 16, item.h + 8));
     const lines = this.picture.segments.map((segment) => this.view.onScreen(...bounds(segment.d)));

@@ -36,7 +36,7 @@ export class InspectorPanel implements Panel {
     const name = graph.name[row];
     const hidden = app.hidden();
     const cell = execution.cell(entry, row);
-    const said = sentence(cell);
+    const said = sentence(execution, entry, row);
     const line = app.recording.line(graph.line[row]);
     const { lines, left } = chain(app, row);
     const kv: [string, (Node | string)[]][] = [];

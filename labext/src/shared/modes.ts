@@ -189,6 +189,8 @@ export class ModesPanel implements Panel {
     const reused = sums ? sums.counts[REUSED] : (result?.reused ?? 0);
     const wall = mode === "run" ? base : (result?.seconds ?? 0);
     const opTime = sums ? sums.seconds[COMPUTED] + sums.seconds[RECOMPUTED] : 0;
+    // Each mode was timed beside runs of its own: its bar says what its speed says.
+    const own = result?.speedup ? wall * result.speedup : base;
     const share = sums && opTime > 0 ? sums.seconds[RECOMPUTED] / opTime : 0;
     const none = (value: string, shown: boolean) => h("td", { class: "r" }, shown ? value : "–");
     const even = result?.break_even;
@@ -201,7 +203,7 @@ export class ModesPanel implements Panel {
       h("td", { class: "r" }, count(again)),
       h("td", { class: "r" }, count(reused)),
       none(time(wall), wall > 0),
-      h("td", { class: "barcol" }, bar([["R", wall * share], ["C", wall * (1 - share)], ["S", Math.max(0, base - wall)]], Math.max(base, wall))),
+      h("td", { class: "barcol" }, bar([["R", wall * share], ["C", wall * (1 - share)], ["S", Math.max(0, own - wall)]], Math.max(own, wall))),
       none(`${(mode === "run" ? 1 : result?.speedup || base / wall).toFixed(1)}×`, wall > 0),
       none(bytes(result?.bytes_held ?? 0), mode !== "run" && result !== undefined),
       none(time(result?.setup_seconds ?? 0), mode !== "run" && result !== undefined),

@@ -54,7 +54,7 @@ function brief(told: readonly string[]): string {
   let text = told[0] ?? "";
   for (const [i, part] of told.entries()) {
     if (!i) continue;
-    if (text.length + part.length + 2 > 15) return `${text} …`;
+    if (text.length + part.length + 2 > 13) return `${text} …`;
     text += `, ${part}`;
   }
   return text;

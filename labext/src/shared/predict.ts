@@ -67,7 +67,7 @@ export class PredictPanel implements Panel {
           {},
           result.misses.slice(0, 12).map(({ row, ran }) => {
             const cell = app.execution().cell(app.state.entry, row);
-            const said = sentence(cell);
+            const said = sentence(app.execution(), app.state.entry, row);
             return h(
               "li",
               {},

@@ -162,6 +162,17 @@ export class Execution {
     return { ...cause, call, text: cause.text.replaceAll("{call}", String(call)) };
   }
 
+  /** The call that a served value comes from, where only one earlier call can have made it; else -1. */
+  madeBy(entry: number, row: number): number {
+    let found = -1;
+    for (let e = 0; e < entry; e++) {
+      if (this.calls[e].graph !== this.calls[entry].graph || this.calls[e].session !== this.calls[entry].session || !executed(this.status(e)[row])) continue;
+      if (found >= 0 || (this.calls[e].repeat ?? 1) > 1) return -1;
+      found = this.calls[e].index;
+    }
+    return found;
+  }
+
   /** Sums of one call, bookkeeping ops left out. */
   totals(entry: number): Totals {
     const key = this.calls[entry].columns;

@@ -1,16 +1,23 @@
-/** The catalogue: every text on the screen passes through `t`, English unless a translation was set. */
+/** The catalogue: every text on the screen passes through `t`, English unless a host gave a translation. */
 
-let catalogue: Readonly<Record<string, string>> = {};
+/** A front end's own translation: the text in the reader's language, or the English one. */
+export type Translator = (message: string) => string;
+
+let translate: Translator = (message) => message;
+
+/** Use a translator from now on, such as the `__` of JupyterLab's translation bundle. */
+export function setTranslator(translator: Translator): void {
+  translate = translator;
+}
 
 /** Use `messages` (English template -> translation) from now on. */
 export function setCatalogue(messages: Readonly<Record<string, string>>): void {
-  catalogue = messages;
+  translate = (message) => (Object.hasOwn(messages, message) ? messages[message] : message);
 }
 
 /** The message in the reader's language with its `{name}` places filled. */
 export function t(message: string, values: Readonly<Record<string, string | number>> = {}): string {
-  const template = Object.hasOwn(catalogue, message) ? catalogue[message] : message;
-  return template.replace(/\{(\w+)\}/g, (place, name: string) => (name in values ? String(values[name]) : place));
+  return translate(message).replace(/\{(\w+)\}/g, (place, name: string) => (name in values ? String(values[name]) : place));
 }
 
 /** One of two messages by count; `{n}` is the count. */
