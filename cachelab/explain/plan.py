@@ -173,11 +173,23 @@ class Plan:
                 elif not self.closure.aliases.get(row):
                     found = (self.replaced(row, ref, cell, None) for ref in self.closure.data[row])
                     yield from (one for one in found if one is not None)
-        for ref in self.signature.fetches:  # what is fetched is copied out at the end of the call
+        for ref in self.signature.fetches:
             for cell in self.closure.aliases.get(ref[0], ()):
-                for writer in self.writers.get(cell, ()):
-                    if writer != ref[0] and not self._before.get(ref[0], 0) & self._bit[writer]:
-                        yield Race(cell, ref[0], writer)
+                yield from (Race(cell, ref[0], writer) for writer in self.later(ref[0], cell, None))
+
+    def later(self, row: int, cell: int, ran: frozenset[int] | None) -> Iterable[int]:
+        """Yield the writes that a fetched tensor may show, though ``row`` made it before them.
+
+        If it shares the buffer of a ref variable, it shows what that holds when it is copied out, at the end.
+        """
+        if row not in self._fetched or cell not in self.closure.aliases.get(row, ()):
+            return
+        before = self._before.get(row, 0)
+        yield from (other for other in self.written(cell, ran) if other != row and not before & self._bit[other])
+
+    @cached_property
+    def _fetched(self) -> frozenset[int]:
+        return frozenset(ref[0] for ref in self.signature.fetches)
 
     def replaced(self, row: int, ref: Ref, cell: int, ran: frozenset[int] | None) -> Race | None:
         """Return a write that may give ``cell`` another buffer between the moment ``ref`` took it and ``row`` uses it.

@@ -272,3 +272,20 @@ def test_a_kernel_under_the_name_that_onednn_gives_its_type_is_the_users_op():
     assert [statuses(recorder, call)["total"] for call in (0, 1)] == ["computed", "recomputed"]
     types = [parse(f"n = {kind}(a, b)").type for kind in ("_MklNativeMatMul", "_MklSoftmax", "_MklNativeFusedMatMul")]
     assert types == ["MatMul", "Softmax", "_MklNativeFusedMatMul"]
+
+
+@pytest.mark.parametrize("config", [off(), v1.ConfigProto()], ids=["plain", "optimized"])
+def test_a_fetched_read_of_a_ref_variable_shows_what_a_later_write_made_of_it(config):
+    """A read of a ref variable hands on its buffer, which is copied out only at the end of the call."""
+    with tf.Graph().as_default() as graph, v1.Session(config=config) as session:
+        variable = v1.get_variable("v", [], initializer=v1.zeros_initializer(), use_resource=False)
+        read = graph.get_tensor_by_name("v/read:0")
+        with tf.control_dependencies([read]):
+            step = v1.assign_add(variable, 1.0).op
+        session.run(v1.global_variables_initializer())
+        recorder = Recorder(trace="full").start()
+        results = [session.run(read), session.run([read, step])[0], session.run(read)]
+        recorder.stop()
+    assert results[0] != results[1]
+    assert [statuses(recorder, call)["v/read"] for call in range(3)] == ["computed"] * 3
+    assert {finding.call for finding in recorder.record().findings if finding.kind == "race"} == {1}
