@@ -15,7 +15,7 @@ import random
 import statistics
 import sys
 import time
-from typing import Any
+from contextlib import closing
 
 from per_example_models import MODELS, TASKS
 from per_example_worker import Worker
@@ -31,7 +31,7 @@ Cell = tuple[str, int, str]
 Times = dict[str, list[float]]
 
 
-def measure(workers: list[Worker], cell: Cell, *, rounds: int, seconds: float, skip: list[str]) -> Times:
+def measure(workers: list[Worker], cell: Cell, *, rounds: int, seconds: float, skip: list[str], clock: str) -> Times:
     """Return the times in ms of each contender of a cell, in interleaved rounds."""
     order = dict(zip(("model", "m", "task"), cell, strict=True))
     places = {name: worker for worker in workers for name in worker.ask(**order) if name not in skip}
@@ -42,7 +42,7 @@ def measure(workers: list[Worker], cell: Cell, *, rounds: int, seconds: float, s
     start = time.perf_counter()
     for _round in range(rounds):
         for name in random.sample(list(places), len(places)):
-            times[name].append(places[name].ask(**order, name=name)["ms"])
+            times[name].append(places[name].ask(**order, name=name)[clock])
         if time.perf_counter() - start > seconds:
             break
     return times
@@ -85,10 +85,10 @@ def peaks(commands: dict[str, str], cell: Cell, skip: list[str]) -> dict[str, fl
     order = dict(zip(("model", "m", "task"), cell, strict=True))
     found: dict[str, float] = {}
     for framework, python in commands.items():
-        with Worker(framework, python) as worker:
+        with closing(Worker(framework, python)) as worker:
             names = [name for name in worker.ask(**order) if name not in skip]
         for name in names:
-            with Worker(framework, python) as worker:
+            with closing(Worker(framework, python)) as worker:
                 worker.ask(**order)
                 answers = [worker.ask(**order, name=name), worker.ask(**order, name=name)]
                 found[name] = max(answers[0]["peak_mb"], 0)
@@ -104,6 +104,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="at most so long a cell")
     parser.add_argument("--peers", help="interpreter that has JAX, torch and Opacus")
     parser.add_argument("--skip", nargs="+", default=[], help="contenders to leave out")
+    parser.add_argument(
+        "--cpu", action="store_true", help="CPU time of all threads in place of wall time, for busy machines"
+    )
     parser.add_argument("--memory", action="store_true", help="measure peak memory instead of time")
     options = parser.parse_args()
     commands = {"tf": sys.executable} | (dict.fromkeys(("jax", "torch"), options.peers) if options.peers else {})
@@ -113,16 +116,18 @@ def main() -> None:
         rows = []
         for cell in cells:
             found = peaks(commands, cell, options.skip)
-            rows.append([f"{cell[0]} {cell[1]}, {cell[2]}", *(f"{found[n]:.0f}" if n in found else "" for n in columns)])
+            rows.append(
+                [f"{cell[0]} {cell[1]}, {cell[2]}", *(f"{found[n]:.0f}" if n in found else "" for n in columns)]
+            )
             print(rows[-1], file=sys.stderr, flush=True)
         print(table(["peak MB", *(TITLES.get(name, name) for name in columns)], rows))
         return
+    clock = "cpu_ms" if options.cpu else "ms"
     workers = [Worker(framework, python) for framework, python in commands.items()]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     rows, checks, base = [], [], []
-    every: dict[Cell, Times] = {}
     for cell in cells:
-        times = every[cell] = measure(workers, cell, rounds=options.rounds, seconds=options.seconds, skip=options.skip)
+        times = measure(workers, cell, rounds=options.rounds, seconds=options.seconds, skip=options.skip, clock=clock)
         title = f"{cell[0]} {cell[1]}, {cell[2]}"
         rows.append([title, *(shown(times, name) for name in columns)])
         kinds = ("plain", "plain, XLA", "JAX plain", "torch plain", "fill")

@@ -79,7 +79,7 @@ def norms_at(kind: str, x: Any, d: Any, names: tuple[str, ...], shapes: dict[str
         return (same * (d @ d.transpose(0, 2, 1))).sum((1, 2))
     if kind == "conv":
         x, d = patches(x), d.reshape(d.shape[0], -1, d.shape[-1])
-    if d.ndim == 2:  # noqa: PLR2004
+    if d.ndim == 2:
         return (x**2).sum(1) * (d**2).sum(1) + bias
     if 2 * d.shape[1] ** 2 < np.prod(shapes[names[0]]):
         return ((x @ x.transpose(0, 2, 1)) * (d @ d.transpose(0, 2, 1))).sum((1, 2)) + bias

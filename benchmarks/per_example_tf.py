@@ -26,7 +26,7 @@ def normalise(x: tf.Tensor) -> tf.Tensor:
 
 def dense(p: Any, x: tf.Tensor, w: str, b: str | None = None) -> tf.Tensor:
     # Not `x @ w` for sequences: vectorized_map makes a broadcast product of it that crashes in oneDNN.
-    product = tf.matmul(x, p[w]) if x.shape.rank == 2 else tf.tensordot(x, p[w], 1)  # noqa: PLR2004
+    product = tf.matmul(x, p[w]) if x.shape.rank == 2 else tf.tensordot(x, p[w], 1)
     return product if b is None else product + p[b]
 
 
@@ -88,7 +88,9 @@ class Contenders:
 
     def fill(self) -> Any:
         """Return what writes as many numbers as the gradients have, to memory that is there already."""
-        numbers = np.ones((len(self.x), sum(v.shape.num_elements() for v in self.variables)), self.variables[0].dtype.name)
+        numbers = np.ones(
+            (len(self.x), sum(v.shape.num_elements() for v in self.variables)), self.variables[0].dtype.name
+        )
         return lambda _x, _y: numbers.fill(2)
 
     def named(self, name: str) -> Any:
@@ -109,7 +111,7 @@ class Contenders:
 
 def names(_model: str, m: int, task: str) -> list[str]:
     plain = ["plain", "plain, XLA", "auto", "vectorized_map"]
-    return [*plain, *(["n calls"] if m <= 64 else []), *(["fill"] if task == "gradients" else [])]  # noqa: PLR2004
+    return [*plain, *(["n calls"] if m <= 64 else []), *(["fill"] if task == "gradients" else [])]
 
 
 def arrays(model: str, task: str, result: Any) -> dict[str, np.ndarray]:

@@ -138,7 +138,9 @@ def build(model: str, m: int, task: str, name: str) -> Any:
 
     if name == "torch plain":
         weights = dict(module.named_parameters())
-        return lambda: dict(zip(weights, torch.autograd.grad(losses(module).sum(), list(weights.values())), strict=True))
+        return lambda: dict(
+            zip(weights, torch.autograd.grad(losses(module).sum(), list(weights.values())), strict=True)
+        )
     if name == "torch.func":
         weights = {key: value.detach() for key, value in module.named_parameters()}
 

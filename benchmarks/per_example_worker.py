@@ -38,11 +38,7 @@ class Worker:
             raise RuntimeError(message)
         return json.loads(answer)
 
-    def __enter__(self) -> Worker:
-        """Return the worker."""
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
         """End the worker's process."""
         self.process.stdin.close()
         self.process.stdout.close()
@@ -74,12 +70,11 @@ def serve(names: Any, build: Any, arrays: Any) -> None:
             key = (*cell, order["name"])
             before = memory("VmRSS")
             if key not in made:
-                if order.get("only"):
-                    made.clear()
                 made[key] = build(*key)
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             result = made[key]()
-            answer = {"ms": (time.perf_counter() - start) * 1e3, "peak_mb": memory("VmHWM") - before}
+            seconds, used = time.perf_counter() - start, time.process_time() - used
+            answer = {"ms": seconds * 1e3, "cpu_ms": used * 1e3, "peak_mb": memory("VmHWM") - before}
             if order.get("save"):
                 np.savez(order["save"], **arrays(order["model"], order["task"], result))
             del result

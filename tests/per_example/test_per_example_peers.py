@@ -23,7 +23,8 @@ def peers():
     """Return the interpreter that has the peers: CACHELAB_PEERS, what `make bench-peers` made, or this one."""
     made = ROOT / ".venv-peers" / "bin" / "python"
     for python in (os.environ.get("CACHELAB_PEERS"), made if made.exists() else None, sys.executable):
-        if python and not subprocess.run([str(python), "-c", "import jax, opacus"], capture_output=True).returncode:
+        command = [str(python), "-c", "import jax, opacus"]
+        if python and subprocess.run(command, check=False, capture_output=True).returncode == 0:
             return str(python)
     return None
 
@@ -37,7 +38,7 @@ def workers():
     made = {name: Worker(name, path, PER_EXAMPLE_DTYPE="float64") for name, path in commands.items()}
     yield made
     for worker in made.values():
-        worker.__exit__()
+        worker.close()
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -59,4 +60,5 @@ def test_results_equal_those_of_jax_and_opacus(workers, tmp_path, model, task):
         tolerance = 1e-5 if (name, task) == ("Opacus ghost", "clipped") else 1e-8
         assert set(theirs) == set(ours)
         for key, value in theirs.items():
-            np.testing.assert_allclose(ours[key], value, rtol=tolerance, atol=tolerance * np.abs(value).max(), err_msg=name)
+            scale = tolerance * np.abs(value).max()
+            np.testing.assert_allclose(ours[key], value, rtol=tolerance, atol=scale, err_msg=name)

@@ -1,7 +1,9 @@
-"""The function form in eager code: one trace a loss, found again, compiled by XLA where that was measured to win."""
+"""The function form in eager code: one trace a loss, found again, compiled by XLA where that turns out to win."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import tensorflow as tf
@@ -14,13 +16,13 @@ from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import as_number, solve
 from cachelab.tf.per_example.plans import Plan, make_plan
 from cachelab.tf.per_example.traces import Traces, converted
+from cachelab.tf.per_example.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cachelab.tf.per_example.request import Request
 
-_CALLS_BEFORE_XLA: Final = 3
 _NOT_FOR_XLA: Final = (
     "Conv",
     "DepthwiseConv",
@@ -31,7 +33,7 @@ _NOT_FOR_XLA: Final = (
     "PyFunc",
     "EagerPyFunc",
 )
-"""Beginnings of op types for which XLA was measured to lose on CPU (convolutions 2 to 4 times), or that it can't do."""
+"""Beginnings of op types for which XLA is not tried: it loses on CPU (convolutions 2 to 4 times), or can't do it."""
 _FAILURES: Final = (
     tf.errors.InvalidArgumentError,
     tf.errors.UnimplementedError,
@@ -48,17 +50,23 @@ class Entry:
     ) -> None:
         self.loss = converted(loss)
         self.variables, self.task, self.method = variables, request.task, request.method
-        jit = request.jit
+        self.jit = request.jit
         self.structure = inputs
         self.specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in tf.nest.flatten(inputs)]
         self.problem = self._studied()
-        self.problem.xla = jit is True or (jit == "auto" and suits_xla(self.problem))
-        self.plan = make_plan(self.problem, self.task, self.method)
-        self.calls_before_xla = 0 if jit is True else _CALLS_BEFORE_XLA
-        self.xla = self.problem.xla
-        self.plain: Any = None
-        self.fast: Any = None
-        self.calls = 0
+        self.problem.xla = self.jit is True or (self.jit == "auto" and suits_xla(self.problem))
+        self._plan = make_plan(self.problem, self.task, self.method)
+        self._trials: dict[int, Trial] = {}
+        self._traces: dict[bool, Any] = {}
+
+    @property
+    def plan(self) -> Plan:
+        """What is done, and why, as far as it is known by now."""
+        if self.jit is True or not self.problem.xla:
+            return self._plan
+        trials = list(self._trials.values()) or [Trial(0)]
+        decided = any(trial.decided and trial.xla for trial in trials)
+        return replace(self._plan, jit=decided, compiling=" ".join(dict.fromkeys(map(str, trials))))
 
     def _losses(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
         return self.loss(*tf.nest.pack_sequence_as(self.structure, list(tensors)))
@@ -85,25 +93,36 @@ class Entry:
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""
-        self.calls += 1
-        if self.xla and self.calls > self.calls_before_xla:
-            try:
-                self.fast = self.fast or self._compile(xla=True)
-                return self.fast(max_norm, *tensors)
-            except _FAILURES:
-                if self.calls_before_xla == 0:
-                    raise
-                # An op that XLA can't compile: the same graph runs without it, so auto goes back to that.
-                self.xla = False
-        self.plain = self.plain or self._compile(xla=False)
-        return self.plain(max_norm, *tensors)
+        if not self.problem.xla or self.jit is True:
+            return self._run(tensors, max_norm, xla=self.problem.xla)
+        trial = self._trials.setdefault(tensors[0].shape[0], Trial(tensors[0].shape[0]))
+        if trial.decided:
+            return self._run(tensors, max_norm, xla=trial.xla)
+        xla = trial.xla
+        start = time.perf_counter()
+        try:
+            results = self._run(tensors, max_norm, xla=xla)
+        except _FAILURES:
+            if not xla:
+                raise
+            # An op that XLA can't compile: the same graph runs without it.
+            self.problem.xla = False
+            return self._run(tensors, max_norm, xla=False)
+        tf.test.experimental.sync_devices()
+        trial.note(time.perf_counter() - start, xla=xla)
+        return results
+
+    def _run(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor, *, xla: bool) -> list[tf.Tensor]:
+        if xla not in self._traces:
+            self._traces[xla] = self._compile(xla=xla)
+        return self._traces[xla](max_norm, *tensors)
 
 
 _entries = Traces()
 
 
 def suits_xla(problem: Problem) -> bool:
-    """Return whether XLA was measured to win on graphs like this (2 CPU cores; see docs/per_example.md)."""
+    """Return whether XLA is worth a trial on a graph like this."""
     if problem.flow is None or problem.flow.unproven or problem.flow.draws:
         return False
     if any(not parameter.has_rules for parameter in problem.parameters):
@@ -120,6 +139,8 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
             _("Pass them as a sequence: `loss(*inputs)` is called."),
         )
     several = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+    if all(isinstance(tensor, tf.Tensor) for tensor in several):
+        return tuple(several)  # the usual case, without the walk that costs as much as a small model
     return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
 
 
@@ -132,7 +153,8 @@ def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request:
             _("Let the loss function close over what is the same for all examples."),
         )
     specs = tuple((tensor.dtype, tuple(tensor.shape[1:])) for tensor in flat)
-    shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs))
+    nested = any(not isinstance(tensor, tf.Tensor) for tensor in inputs)
+    shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs)) if nested else len(inputs)
     identities = tuple(id(unwrapped(variable)) for variable in variables)
     rest = (identities, specs, shape, request.task, request.method, request.jit)
     return _entries.get(loss, rest, lambda: Entry(loss, variables, inputs, request))

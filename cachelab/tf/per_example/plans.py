@@ -52,6 +52,8 @@ class Plan:
         One entry a variable, in the order asked for.
     jit
         Whether the function is compiled by XLA.
+    compiling
+        Why, where that is found out by trial.
     unproven
         Ops that no rule knows, so that it is not proven that examples stay apart: name -> type.
     """
@@ -61,11 +63,12 @@ class Plan:
     reason: str
     variables: tuple[VariablePlan, ...]
     jit: bool = False
+    compiling: str = ""
     unproven: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         """Return the report as text."""
-        lines = [f"{self.task}: {self.method}{' (XLA)' if self.jit else ''}. {self.reason}"]
+        lines = [f"{self.task}: {self.method}{' (XLA)' if self.jit else ''}. {self.reason} {self.compiling}".rstrip()]
         lines += [
             f"  {plan.name} {list(plan.shape)}: {plan.method} at {', '.join(plan.ops) or '-'}: {plan.reason}"
             for plan in self.variables
@@ -124,7 +127,7 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
     variables = tuple(
         VariablePlan(p.name, p.shape, method, tuple(use.op.name for use in p.uses), reason) for p in problem.parameters
     )
-    return Plan(task, method, reason, variables, problem.xla, unproven)
+    return Plan(task, method, reason, variables, problem.xla, unproven=unproven)
 
 
 def _ruled(problem: Problem, task: str, method: str) -> Plan:

@@ -52,8 +52,8 @@ def per_example_gradients(
         So many examples at a time, to bound the memory of activations and patches; ``"auto"`` fits them into
         ``memory_budget``. The results themselves are m times as large as the variables in any case.
     jit
-        Function form in eager code: compile with XLA. ``"auto"`` does so from the fourth call on where it was
-        measured to win (dense and attention layers without convolutions, loops or random draws).
+        Function form in eager code: compile with XLA. ``"auto"`` tries that in the fourth, fifth and seventh call of
+        a batch size (dense and attention layers without convolutions, loops or random draws) and keeps the faster.
     memory_budget
         Bytes for ``chunk_size="auto"``.
 

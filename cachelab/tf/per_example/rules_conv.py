@@ -12,19 +12,11 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from cachelab.tf.per_example.flow import Layout
-from cachelab.tf.per_example.rules import (
-    Rule,
-    at_least_float32,
-    can_split,
-    examples_first,
-    gradient_rule,
-    sizes,
-    squared_rows,
-    total,
-)
+from cachelab.tf.per_example.rules import can_split, examples_first, gradient_rule, sizes, total
+from cachelab.tf.per_example.rules_positions import PositionRule
 
 if TYPE_CHECKING:
-    from cachelab.tf.per_example.rules import Site
+    from cachelab.tf.per_example.rules import Rule, Site
 
 
 @gradient_rule("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
@@ -37,7 +29,7 @@ def conv_rule(site: Site) -> Rule | None:
     return DepthwiseKernel(site) if site.op.type == "DepthwiseConv2dNative" else Kernel(site)
 
 
-class Kernel(Rule):
+class Kernel(PositionRule):
     """Patches of the input times deltas, for any strides, paddings, dilations and groups."""
 
     name = "patches x deltas"
@@ -149,26 +141,26 @@ class Kernel(Rule):
             result = tf.transpose(result, [0, 2, 1, 3])
         return tf.reshape(result, [-1, *self.site.shape])
 
-    @property
-    def gram(self) -> bool:
-        """Whether the Gram matrices of the positions are smaller than the gradient."""
-        positions = self.site.op.inputs[2] if self.transposed else self.site.op.outputs[0]
-        length = self._last(positions).shape[1:-1].num_elements() if positions.shape.rank else None
-        return length is not None and 2 * length**2 < total(list(self.site.shape))
-
-    @property
-    def forms_gradient(self) -> bool:
-        """Whether the norm goes through the gradient itself."""
-        return not self.gram
-
-    def squared_norm(self, delta: tf.Tensor) -> tf.Tensor:
-        """Return ``[m]``."""
-        if not self.gram:
-            return squared_rows(self.per_example(delta))
+    def weighted_sum(self, delta: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Return the weighted sum of the examples' gradients, like the kernel."""
+        channels = self._sides(delta)[0].shape[-1]
+        if channels == self.site.shape[-2] and all(step == 1 for step in self.dilations):
+            return super().weighted_sum(delta, weights)
+        # TensorFlow on CPU has no gradient of grouped or dilated convolutions.
         patches, marks, _groups = self._arranged(delta)
-        patches, marks = at_least_float32(patches), at_least_float32(marks)
-        grams = tf.matmul(patches, patches, transpose_b=True) * tf.matmul(marks, marks, transpose_b=True)
-        return tf.reduce_sum(grams, axis=[1, 2, 3])
+        scaled = marks * tf.reshape(tf.cast(weights, marks.dtype), [-1, 1, 1, 1])
+        return tf.reshape(tf.einsum("mgtk,mgtd->kgd", patches, scaled), self.site.shape)
+
+    def sides(self, delta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return patches ``[m, g, T, K c]`` and deltas ``[m, g, T, d]``."""
+        return self._arranged(delta)[:2]
+
+    def length(self) -> int | None:
+        """Return the number of positions an example, if known."""
+        shape = (self.site.op.inputs[2] if self.transposed else self.site.op.outputs[0]).shape
+        if shape.rank is None:
+            return None
+        return (shape[2:] if self.channels_first else shape[1:-1]).num_elements()
 
 
 class DepthwiseKernel(Kernel):

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from cachelab.tf.per_example.equations import equation_of
-from cachelab.tf.per_example.rules import (
-    Rule,
-    at_least_float32,
-    can_split,
-    examples_first,
-    gradient_rule,
-    sizes,
-    squared_rows,
-    total,
-)
+from cachelab.tf.per_example.rules import can_split, examples_first, gradient_rule, sizes, total
+from cachelab.tf.per_example.rules_positions import PositionRule
 
 if TYPE_CHECKING:
-    from cachelab.tf.per_example.rules import Site
+    from cachelab.tf.per_example.rules import Rule, Site
 
 
 @gradient_rule("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
@@ -34,12 +26,8 @@ def product_rule(site: Site) -> Rule | None:
     return rule if rule.sorted else None
 
 
-class Product(Rule):
-    """``out = sum of x * weight``: the gradient of an example is the sum over its positions t of x_t times delta_t.
-
-    Norms without forming it: Goodfellow 2015 for one position an example, and the Gram matrices of positions
-    (Li et al. 2022, "ghost norm") where they are smaller.
-    """
+class Product(PositionRule):
+    """``out = sum of x * weight``: the labels of the product say which axes are positions."""
 
     name = "activations x deltas"
 
@@ -58,6 +46,8 @@ class Product(Rule):
         lost = [c for c in self.x if c not in w and c not in out]
         # Axes that are the weight's alone are broadcast ones; what only x has is summed first.
         self.lost = lost
+        extents = dict(zip(self.w, site.shape, strict=True))
+        self.size = total([extents[c] for c in (*self.rows, *self.columns)])
         self.sorted = all(size == 1 for size in alone) and self.example in x and self.example not in w
 
     @property
@@ -65,25 +55,16 @@ class Product(Rule):
         """Whether each example has one position only."""
         return not self.positions and (self.site.layout.before, self.site.layout.after) == (1, 1)
 
-    @property
-    def gram(self) -> bool:
-        """Whether the Gram matrices of the positions are smaller than the gradient: ``2 T^2 < p d``."""
-        length = self._length()
-        extents = dict(zip(self.w, self.site.shape, strict=True))
-        size = total([extents[c] for c in (*self.rows, *self.columns)])
-        return length is not None and 2 * length**2 < size
-
-    def _length(self) -> int | None:
+    def length(self) -> int | None:
         """Return the number of positions an example, if known."""
         layout, shape = self.site.layout, self.site.op.outputs[0].shape
         known = [shape[self.out.index(c)] for c in self.positions]
         lengths = [*known, layout.before, layout.after]
         return total(lengths) if all(isinstance(length, int) for length in lengths) else None
 
-    @property
-    def forms_gradient(self) -> bool:
-        """Whether the norm goes through the gradient itself."""
-        return not (self.single or self.gram)
+    def sides(self, delta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return x ``[m, S, T, P]`` and delta ``[m, S, T, D]``."""
+        return self._arranged(delta)[:2]
 
     def _arranged(self, delta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, dict[str, Any]]:
         """Return x ``[m, S, T, P]`` and delta ``[m, S, T, D]``, and the size of each label."""
@@ -132,15 +113,3 @@ class Product(Rule):
             result = tf.reshape(result, tf.stack([self.site.count, *(lengths[c] for c in groups)]))
             result = tf.transpose(result, [0, *(1 + groups.index(c) for c in order)])
         return tf.reshape(result, [-1, *self.site.shape])
-
-    def squared_norm(self, delta: tf.Tensor) -> tf.Tensor:
-        """Return ``[m]`` by the cheapest way for these sizes."""
-        if self.forms_gradient:
-            return squared_rows(self.per_example(delta))
-        x, d, _lengths = self._arranged(delta)
-        x, d = at_least_float32(x), at_least_float32(d)
-        if self.single:
-            products = tf.reduce_sum(tf.square(x), axis=-1) * tf.reduce_sum(tf.square(d), axis=-1)
-            return tf.reduce_sum(products, axis=[1, 2])
-        grams = tf.matmul(x, x, transpose_b=True) * tf.matmul(d, d, transpose_b=True)
-        return tf.reduce_sum(grams, axis=[1, 2, 3])
