@@ -106,7 +106,7 @@ def test_a_budget_sets_the_size_of_chunks_and_progress_shows_them(monkeypatch):
     x = tf.constant(np.random.default_rng(0).normal(size=(50, 4)))
     whole = per_example_gradients(loss, [weights], x)[0]
     assert not shown
-    for budget in (20_000, 5_000, 1):
+    for budget in (6_000, 2_000, 1):
         found = per_example_gradients(loss, [weights], x, chunk_size="auto", memory_budget=budget)[0]
         np.testing.assert_allclose(found, whole)
     assert 1 < len(shown[0]) < len(shown[1]) < len(shown[2]) == 50

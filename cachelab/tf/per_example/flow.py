@@ -75,6 +75,8 @@ _SHAPE_ARGUMENTS: Final = frozenset(
     | {"TensorListFromTensor", "TensorListStack", "TensorListReserve", "TensorListSetItem", "TensorListGetItem"}
     | {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall"}
     | {"StatefulPartitionedCall", "Pack", "ConcatV2", "Shape", "Prod", "All", "Any"}
+    | {"Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput"}
+    | {"AvgPoolGrad", "AvgPool3DGrad", "StridedSliceGrad"}
 )
 """Ops that take shapes and places: there the size of a copy's own batch is right; elsewhere it is a number."""
 
