@@ -201,7 +201,7 @@ class Panel:
             self._broadcast()
         elif kind == "recording":
             self._send_recording(one, str(message.get("name")))
-        elif kind in {"replay", "advise", "cancel"}:
+        elif kind in {"replay", "advise", "page", "cancel"}:
             self._job(one, str(message.get("name")), message)
 
     def _set_mode(self, mode: str) -> None:

@@ -84,7 +84,11 @@ def recording_data(record: Record, replays: Iterable[Any] = ()) -> dict[str, Any
 
 def packed(data: Any) -> bytes:
     """Return JSON data as gzipped bytes, the same for the same data."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
+    return zipped(json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str))
+
+
+def zipped(text: str) -> bytes:
+    """Return a text as gzipped bytes, the same for the same text."""
     return gzip.compress(text.encode("utf-8", "replace"), compresslevel=6, mtime=0)
 
 

@@ -1,7 +1,8 @@
-"""Replays and advice that a front end asked for: each in a thread, so that the kernel goes on answering.
+"""Replays, advice and pages that a front end asked for: each in a thread, so that the kernel goes on answering.
 
 Messages to the front end: ``accepted``, ``progress`` (done, total, text), ``result`` (with the columns of the replay in
-a buffer), ``advice``, ``failed`` and ``cancelled``; all carry the ``id`` of the request that they answer.
+a buffer), ``advice``, ``page`` (HTML in a buffer), ``failed`` and ``cancelled``; all carry the ``id`` of the request
+that they answer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
-from cachelab.views.explorer_data import packed, plain_advice, plain_result, replay_data, replay_record
+from cachelab.views.explorer_data import (
+    packed,
+    plain_advice,
+    plain_result,
+    record_of,
+    replay_data,
+    replay_record,
+    replays_of,
+    zipped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +45,7 @@ class ReplayJobs:
         self._working = threading.Lock()
 
     def receive(self, message: Mapping[str, Any]) -> None:
-        """Take a message of the front end: ``replay``, ``advise`` or ``cancel``; others are not for here."""
+        """Take a message of the front end: ``replay``, ``advise``, ``page`` or ``cancel``; others are not for here."""
         kind, job = message.get("type"), message.get("id")
         if not isinstance(job, int):
             return
@@ -43,6 +53,8 @@ class ReplayJobs:
             self._start(job, self._replay, str(message.get("mode")), tuple(message.get("cuts") or ()))
         elif kind == "advise":
             self._start(job, self._advise)
+        elif kind == "page":
+            self._start(job, self._page)
         elif kind == "cancel" and job in self._cancels:
             self._cancels[job].set()
 
@@ -93,3 +105,9 @@ class ReplayJobs:
 
     def _advise(self, job: int, _cancel: threading.Event) -> None:
         self.send({"type": "advice", "id": job, "advice": plain_advice(self.recording.advise())})
+
+    def _page(self, job: int, _cancel: threading.Event) -> None:
+        from cachelab.views.page import page
+
+        text = page(record_of(self.recording), replays_of(self.recording))
+        self.send({"type": "page", "id": job}, [zipped(text)])

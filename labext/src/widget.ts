@@ -65,10 +65,12 @@ export async function mountBytes(place: HTMLElement, data: DataView, host: Host 
   return mount(place, await readBytes(data), host);
 }
 
-/** Hand a message of the kernel to an explorer; the columns of a replay come gzipped in a buffer. */
+/** Hand a message of the kernel to an explorer; the columns of a replay, or a page, come gzipped in a buffer. */
 export function deliver(mounted: Mounted | null, message: Record<string, unknown>, buffers: readonly DataView[]): void {
   if (!buffers?.length) return mounted?.explorer.receive(message);
-  void readBytes(buffers[0]).then((text) => mounted?.explorer.receive({ ...message, replay: JSON.parse(text) as unknown }));
+  void readBytes(buffers[0]).then((text) =>
+    mounted?.explorer.receive({ ...message, ...(message.type === "page" ? { text } : { replay: JSON.parse(text) as unknown }) }),
+  );
 }
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {

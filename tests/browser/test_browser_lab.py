@@ -129,7 +129,7 @@ def test_keyboard_alone_reaches_everything_and_shortcuts_of_the_notebook_stay_ou
     book.page.keyboard.press("/")
     book.page.keyboard.type("head/MatMul")
     book.page.keyboard.press("Enter")
-    assert "head/MatMul" in book.root.locator(".ins h3").inner_text()
+    assert "head/MatMul" in book.root.locator(".ins .hd").inner_text()
     stops = []
     book.root.locator(".find").focus()
     for _ in range(40):

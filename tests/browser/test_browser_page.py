@@ -184,7 +184,7 @@ def test_search_opens_the_way_to_an_op(explorer):
     assert explorer.root.get_by_role("option").count() == 1
     explorer.page.keyboard.press("Enter")
     assert explorer.node("gradients/L2Loss_1_grad").get_attribute("aria-pressed") == "true"
-    assert "gradients/L2Loss_1_grad" in explorer.root.locator(".ins h3").inner_text()
+    assert "gradients/L2Loss_1_grad" in explorer.root.locator(".ins .hd").inner_text()
     explorer.root.locator(".find").fill("no such op")
     assert "No op of this name" in explorer.root.locator(".found").inner_text()
 
@@ -244,7 +244,7 @@ def test_matrix_is_a_grid_with_sources_first(explorer):
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
         explorer.page.keyboard.press(key)
     assert explorer.root.locator(".stp [aria-current]").inner_text().strip() == "3"
-    assert "enc/MatMul" in explorer.root.locator(".ins h3").inner_text()
+    assert "enc/MatMul" in explorer.root.locator(".ins .hd").inner_text()
     totals = explorer.root.locator('tr:has([data-group="enc/MatMul"]) td.r').all_inner_texts()
     assert totals == [f"{6 * 42.1:.1f} ms", f"{5 * 42.1:.1f} ms"]
 
@@ -344,6 +344,31 @@ def test_exports_hold_what_they_say(explorer, chromium, tmp_path):
     second.mode("variable").click()
     assert second.letter("enc/Tanh") == "S"
     page.close()
+
+
+_WITH_KERNEL = """async () => {
+  const bytes = (id) => Uint8Array.from(atob(document.getElementById(id).textContent), (one) => one.charCodeAt(0));
+  const view = (data) => new DataView(data.buffer);
+  const m = await import("data:text/javascript;base64," + document.getElementById("bundle").textContent);
+  window.sent = [];
+  const host = { send: (message) => window.sent.push(message) };
+  window.mounted = await m.mountBytes(document.getElementById("explorer"), view(bytes("recording")), host);
+  window.reply = (message, text) => m.deliver(window.mounted, message, [view(new TextEncoder().encode(text))]);
+}"""
+
+
+def test_front_end_without_the_bundle_gets_its_page_from_the_kernel(explorer):
+    explorer.page.evaluate(_WITH_KERNEL)
+    explorer.root.get_by_role("button", name="Export").click()
+    explorer.root.get_by_role("menuitem", name="Page (HTML)").click()
+    (asked,) = explorer.page.evaluate("window.sent")
+    assert asked["type"] == "page"
+    assert "as soon as it is free" in explorer.root.locator(".note").inner_text()
+    with explorer.page.expect_download() as waiting:
+        explorer.page.evaluate("(id) => window.reply({ type: 'page', id }, '<!doctype html>made')", asked["id"])
+    assert waiting.value.path().read_text() == "<!doctype html>made"
+    assert waiting.value.suggested_filename == "recording_3.html"
+    assert explorer.root.locator(".note").is_hidden()
 
 
 def test_names_are_never_markup(open_page):

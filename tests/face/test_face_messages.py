@@ -70,6 +70,15 @@ def test_replay_is_accepted_reports_and_sends_only_its_columns(jobs):
     assert set(replay) == {"columns", "calls", "causes", "shapes", "devices"}
 
 
+def test_page_comes_as_html_with_the_record(jobs):
+    jobs.recording.record = face_samples.record()
+    jobs.receive({"type": "page", "id": 3})
+    _data, buffers = jobs.wait_for("page")
+    page = gzip.decompress(buffers[0]).decode()
+    assert page.startswith("<!doctype html>")
+    assert '<details id="record" open>' in page
+
+
 def test_refusal_comes_back_as_found_and_remedy(jobs):
     jobs.receive({"type": "replay", "id": 1, "mode": "memo"})
     data, _buffers = jobs.wait_for("failed")

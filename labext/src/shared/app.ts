@@ -71,6 +71,7 @@ export interface App {
   /** Statuses are hidden: the learner is predicting. */
   hidden(): boolean;
   askAdvice(): void;
+  askPage(): void;
   result(mode: string): RawMode | undefined;
   select(row: number): void;
   choose(group: Group): void;

@@ -1,8 +1,8 @@
 /** The explorer: state, panels, and what passes between them. */
 
 import { type App, type Host, type Key, modeName, type Panel, type State } from "./app.ts";
-import { h, prose, redraw } from "./dom.ts";
-import { exportMenu } from "./exports.ts";
+import { download, h, prose, redraw } from "./dom.ts";
+import { exportMenu, fileName } from "./exports.ts";
 import type { RawMode, RawRecording, RawReplay } from "./format.ts";
 import type { Graph } from "./graph.ts";
 import { GraphPanel } from "./graphview.ts";
@@ -39,6 +39,8 @@ export class Explorer implements App {
   private readonly find: HTMLElement;
   private sequence = 0;
   private asked = false;
+  /** Number of the last request for a page. */
+  private paging = -1;
   private readonly cache = new SumCache();
 
   constructor(recording: Recording, host: Host | null, bundle: () => string) {
@@ -180,6 +182,19 @@ export class Explorer implements App {
     }
   }
 
+  /** Have the kernel make the exported page. */
+  askPage(): void {
+    let text = t("The kernel makes the page, as soon as it is free.");
+    try {
+      this.paging = ++this.sequence;
+      this.host?.send({ type: "page", id: this.paging });
+    } catch {
+      text = t("The kernel that made this recording is gone. Run the cell again to export it.");
+    }
+    this.set({ notice: { text, bad: false } });
+    this.announce(text);
+  }
+
   result(mode: string): RawMode | undefined {
     return this.recording.results.get(mode);
   }
@@ -273,6 +288,13 @@ export class Explorer implements App {
     if (message.type === "advice") {
       this.recording.raw.advice = message.advice as RawRecording["advice"];
       return this.set({}, ["results"]);
+    }
+    if (message.id === this.paging) {
+      if (message.type === "page") {
+        download(`${fileName(this)}.html`, "text/html", String(message.text));
+        this.set({ notice: null });
+      } else if (message.type === "failed") this.set({ notice: { text: String(message.text), bad: true } });
+      return;
     }
     if (!pending || message.id !== pending.id) return;
     if (message.type === "accepted") this.set({ pending: { ...pending, state: "running" } });

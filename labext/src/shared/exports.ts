@@ -95,12 +95,20 @@ export function page(app: App, bundle: string): string {
 </body></html>`;
 }
 
+/** Name of a file for the recording, without its ending. */
+export const fileName = (app: App): string => (app.recording.raw.name || "cachelab").replace(/[^\w.-]+/g, "_");
+
 /** The button with its menu. */
 export function exportMenu(app: App, graph: () => { svg: SVGSVGElement; w: number; h: number }): HTMLElement {
-  const base = (app.recording.raw.name || "cachelab").replace(/[^\w.-]+/g, "_");
+  const base = fileName(app);
+  const savePage = (): void => {
+    // Made here it comes at once, also while a cell runs; a front end that does not hold the bundle asks the kernel.
+    if (app.bundle()) download(`${base}.html`, "text/html", page(app, app.bundle()));
+    else app.askPage();
+  };
   const items: [string, () => void][] = [
     [t("Picture (SVG)"), () => download(`${base}.svg`, "image/svg+xml", snapshot(app, graph()))],
-    ...(app.bundle() ? [[t("Page (HTML)"), () => download(`${base}.html`, "text/html", page(app, app.bundle()))] as [string, () => void]] : []),
+    ...(app.host || app.bundle() ? [[t("Page (HTML)"), savePage] as [string, () => void]] : []),
     [t("Recording (JSON)"), () => download(`${base}.json`, "application/json", JSON.stringify(app.recording.raw))],
     [t("Table (CSV)"), () => download(`${base}.csv`, "text/csv", csv(app))],
     [t("Graph (DOT)"), () => download(`${base}.dot`, "text/vnd.graphviz", dot(app))],

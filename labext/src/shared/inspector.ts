@@ -23,7 +23,7 @@ export class InspectorPanel implements Panel {
     if (!seen.some((key) => changed.has(key))) return;
     const { selected } = this.app.state;
     const group = selected?.id ? this.app.tree().byId.get(selected.id) : undefined;
-    if (!selected) redraw(this.element, h("h3", {}, t("Inspector")), h("p", { class: "say q" }, t("Select an op or a scope in the graph, the matrix or the table.")));
+    if (!selected) redraw(this.element, h("p", { class: "hd" }, t("Inspector")), h("p", { class: "say q" }, t("Select an op or a scope in the graph, the matrix or the table.")));
     else if (selected.row >= 0) this.op(selected.row);
     else if (group) this.scope(group);
   }
@@ -52,7 +52,7 @@ export class InspectorPanel implements Panel {
     if (known) kv.push([t("advice"), advice ? prose(advice.text) : [t("none")]]);
     redraw(
       this.element,
-      h("h3", {}, h("span", { class: "m name" }, name), h("span", {}, graph.type[row])),
+      h("p", { class: "hd" }, h("span", { class: "m name" }, name), h("span", {}, graph.type[row])),
       hidden
         ? h("p", { class: "say q" }, t("Its status is hidden until you reveal."))
         : [
@@ -147,7 +147,7 @@ export class InspectorPanel implements Panel {
     const sum = spent.reduce((total, [value]) => total + value, 0);
     redraw(
       this.element,
-      h("h3", {}, h("span", { class: "m name" }, group.kind === "scope" && !group.id.includes("~") ? group.id : group.label), h("span", {}, plural("{n} op", "{n} ops", group.rows.length))),
+      h("p", { class: "hd" }, h("span", { class: "m name" }, group.kind === "scope" && !group.id.includes("~") ? group.id : group.label), h("span", {}, plural("{n} op", "{n} ops", group.rows.length))),
       hidden
         ? h("p", { class: "say q" }, t("Its statuses are hidden until you reveal."))
         : [
@@ -155,7 +155,7 @@ export class InspectorPanel implements Panel {
             h("table", { class: "mixes" }, h("tbody", {}, MIX_ORDER.filter((i) => counts[i]).map((i) => h("tr", {}, h("td", {}, swatch(i)), h("td", {}, t(STATUSES[i].name)), h("td", { class: "r" }, count(counts[i])))))),
           ],
       spent.length > 0 && [
-        h("h4", {}, t("Longest ops")),
+        h("p", { class: "hd2" }, t("Longest ops")),
         h(
           "div",
           { class: "chain" },
