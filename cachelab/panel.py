@@ -174,18 +174,21 @@ class Panel:
 
     def _count(self, recording: Recording) -> dict[str, Any]:
         from cachelab.views.call_rows import call_rows
+        from cachelab.views.tally import Tally
 
-        summary = recording.summary()
+        record = recording.record
+        tally = Tally(record)
+        total = tally.total
         return {
             "name": recording.name,
-            "calls": summary["calls"],
-            "share": summary["redundant_share_of_op_seconds"],
-            "redundant": summary["op_seconds"]["recomputed"],
-            "seconds": summary["op_seconds"]["recomputed"] + summary["op_seconds"]["computed"],
-            "wall": summary["wall_seconds"],
-            "findings": [finding.text for finding in recording.findings[:_FINDINGS]],
-            "more_findings": max(0, len(recording.findings) - _FINDINGS),
-            "log": call_rows(recording.record),
+            "calls": record.call_count,
+            "share": total.share,
+            "redundant": total.redundant_seconds,
+            "seconds": total.op_seconds,
+            "wall": tally.wall_seconds,
+            "findings": [finding.text for finding in record.findings[:_FINDINGS]],
+            "more_findings": max(0, len(record.findings) - _FINDINGS),
+            "log": call_rows(record, tally),
         }
 
     def _receive(self, one: Any, message: Mapping[str, Any]) -> None:

@@ -15,9 +15,9 @@ _MOST_ROWS = 12
 _NAMES = 40
 
 
-def call_rows(record: Record, limit: int = _MOST_ROWS) -> list[dict[str, Any]]:
+def call_rows(record: Record, tally: Tally | None = None, limit: int = _MOST_ROWS) -> list[dict[str, Any]]:
     """Return at most ``limit`` rows as JSON data; times are those of one call, op time (a sum) and wall time."""
-    tally = Tally(record)
+    tally = tally or Tally(record)
     rows = []
     for slot in slots(record, limit):
         figures = tally.table(slot.call).figures

@@ -80,7 +80,6 @@ class LineMarker extends GutterMarker {
 function placed(given: Given, doc: Text, kept: Shown["places"] = []): Shown {
   const source = given.cell.source;
   const edited = doc.length !== source.length || doc.toString() !== source;
-  const at = edited ? follow(source.split("\n"), doc.toString().split("\n")) : null;
   const places = new Map<number, { mark: Mark; pos: number }>();
   const known = new Set<Mark>();
   const add = (mark: Mark, pos: number): void => {
@@ -90,7 +89,10 @@ function placed(given: Given, doc: Text, kept: Shown["places"] = []): Shown {
     places.set(from, { mark, pos });
   };
   if (edited) for (const { mark, pos } of kept) add(mark, pos);
-  for (const mark of given.cell.marks) {
+  // Mostly every mark went along with its line, and there is nothing to look for.
+  const lost = given.cell.marks.filter((mark) => !known.has(mark));
+  const at = edited && lost.length ? follow(source.split("\n"), doc.toString().split("\n")) : null;
+  for (const mark of lost) {
     const number = at ? at.get(mark.line) : mark.line;
     if (number === undefined || number > doc.lines) continue;
     const line = doc.line(number);
