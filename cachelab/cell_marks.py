@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from cachelab.model import Record
     from cachelab.views.line_marks import LineMark
@@ -24,7 +24,7 @@ MOST_LINES = 300
 MOST_SOURCE = 40_000
 MOST_BYTES = 400_000
 _CELL = re.compile(r"cell (\d+)$")
-_MAGIC = re.compile(r"[%!?]")
+_MAGIC = re.compile(r"get_ipython\(\)\.run_(?:line|cell)_magic\(['\"](\w+)")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class CellBook:
     def __init__(self, history: Callable[[int], str] = lambda _number: "") -> None:
         self._history = history
         self._by_number: dict[int, Execution] = {}
+        self._inside: dict[int, Execution] = {}
         self.latest: dict[str, Execution] = {}
 
     def note(self, number: int, cell: str, text: str) -> None:
@@ -59,19 +60,33 @@ class CellBook:
             self.latest[cell] = execution
         while len(self._by_number) > MOST_EXECUTIONS:
             gone = self._by_number.pop(next(iter(self._by_number)))
+            self._inside.pop(gone.number, None)
             if self.latest.get(gone.cell) is gone:
                 del self.latest[gone.cell]
 
-    def of(self, file: str) -> Execution | None:
-        """Return the execution that a recording names ``cell 7``."""
+    def note_inside(self, number: int, outer: int) -> None:
+        """Note that code which runs inside of execution ``outer`` is named after ``number`` as well."""
+        execution = self._by_number.get(outer)
+        if execution is not None and number != outer:
+            self._inside[number] = execution
+
+    def origin(self, number: int, record: Record) -> Origin:
+        """Return where a recording comes from that ended in execution ``number``."""
+        execution = self._by_number.get(number)
+        files = {line.file for line in record.lines}
+        where = {file: self.of(file) for file in sorted(files)}
+        return Origin("" if execution is None else execution.cell, number, where)
+
+    def of(self, file: str) -> tuple[Execution, ...]:
+        """Return the executions that a recording may name ``cell 7``."""
         match = _CELL.match(file)
         if match is None:
-            return None
+            return ()
         number = int(match[1])
         known = self._by_number.get(number)
         if known is None and (text := self._history(number)):
             known = Execution(number, f"{UNKNOWN}{number}", text)
-        return known
+        return tuple(one for one in (known, self._inside.get(number)) if one is not None)
 
     def ran_after(self, cell: str, number: int) -> bool:
         """Tell whether a cell ran again after its execution ``number``."""
@@ -85,12 +100,24 @@ class CellBook:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a recording comes from.
+
+    ``cell`` ran it, in the execution ``number``. ``where`` says which executions each file name of the recording
+    (``cell 7``) could mean when it ended: code that runs inside of a cell may get the number of the next one.
+    """
+
+    cell: str = ""
+    number: int = 0
+    where: Mapping[str, tuple[Execution, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Recorded:
-    """A recording with the cell that ran it and the number of that execution."""
+    """A recording with its marks."""
 
     name: str
-    cell: str
-    number: int
+    origin: Origin
     marks: Sequence[LineMark]
 
 
@@ -104,12 +131,16 @@ def place(number: int, text: str, source: str) -> int | None:
     wanted, at = text.strip(), number - 1 + top
     if not wanted:
         return None
-    if at < len(lines) and (
-        lines[at] == wanted or ("get_ipython()" in wanted and wanted != lines[at] and _MAGIC.search(lines[at]))
-    ):
+    if at < len(lines) and (lines[at] == wanted or _is_magic(lines[at], wanted)):
         return at + 1
     same = [i for i, line in enumerate(lines) if line == wanted]
     return min(same, key=lambda i: abs(i - at)) + 1 if same else None
+
+
+def _is_magic(typed: str, run: str) -> bool:
+    """Tell whether ``run`` is what IPython makes of a typed line with a magic."""
+    magic = _MAGIC.search(run)
+    return magic is not None and f"%{magic[1]}" in typed
 
 
 def marks_of(record: Record) -> list[LineMark]:
@@ -132,19 +163,26 @@ def cell_marks(book: CellBook, recorded: Iterable[Recorded]) -> tuple[list[dict[
     found: dict[str, dict[Execution, dict[int, tuple[Recorded, LineMark]]]] = {}
     for recording in recorded:
         for mark in recording.marks:
-            execution = book.of(mark.file)
-            line = None if execution is None or not execution.cell else place(mark.number, mark.text, execution.text)
-            if execution is None or line is None:
+            placed = _placed(recording.origin, mark)
+            if placed is None:
                 continue
+            execution, line = placed
             cells = book.sharing(execution)
-            if mark.runs is not None and recording.cell in cells:
-                cells = [recording.cell]
+            if mark.runs is not None and recording.origin.cell in cells:
+                cells = [recording.origin.cell]
             for cell in cells:
                 texts = found.setdefault(cell, {})
                 same = next((known for known in texts if known.text == execution.text), execution)
                 texts.setdefault(same, {}).setdefault(line, (recording, mark))
     order = sorted(found, key=lambda cell: -_last(book, cell, found[cell]).number)
     return _bounded([_cell(book, cell, found[cell]) for cell in order])
+
+
+def _placed(origin: Origin, mark: LineMark) -> tuple[Execution, int] | None:
+    """Return the execution and line of its text that a mark is of; ``None`` if there is none, or more than one."""
+    places = [(one, place(mark.number, mark.text, one.text)) for one in origin.where.get(mark.file, ()) if one.cell]
+    found = [(one, line) for one, line in places if line is not None]
+    return found[0] if len(found) == 1 else None
 
 
 def _last(book: CellBook, cell: str, texts: Iterable[Execution]) -> Execution:
@@ -174,7 +212,7 @@ def _cell(book: CellBook, cell: str, texts: dict[Execution, dict[int, tuple[Reco
                 "said": told(mark),
                 "name": recording.name,
                 "at": list(mark.at),
-                "rerun": book.ran_after(cell, recording.number),
+                "rerun": book.ran_after(cell, recording.origin.number),
             }
             for line, (recording, mark) in lines[:MOST_LINES]
         ],

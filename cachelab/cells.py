@@ -78,6 +78,11 @@ class CellRecorder:
         self._loose = _Frame("")
 
     @property
+    def depth(self) -> int:
+        """Cells that are running: cells that run cells count as well."""
+        return len(self._frames)
+
+    @property
     def calls_so_far(self) -> int | None:
         """Calls in the recordings that are open now; ``None`` if none is."""
         opened = [one for frame in (*self._frames, self._loose) for one in frame.opened]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cachelab.cell_marks import CellBook
+from cachelab.cell_marks import CellBook, Origin
 from cachelab.i18n import translate as _
 from cachelab.live_figures import cell_row, clear, live_rows
 from cachelab.model import MODES
@@ -53,8 +53,8 @@ class Panel:
         self._book = CellBook(self._input)
         self._running = 0
         self._seen: dict[str, Recording] = {}
-        self._cells_of: dict[str, tuple[str, int]] = {}
-        self._marks = MarksFeed(self._book, self._cells_of)
+        self._origins: dict[str, Origin] = {}
+        self._marks = MarksFeed(self._book, self._origins)
         self._progress = Progress(lambda: self.cells.calls_so_far, self._tell)
         self._jobs: dict[tuple[str, str], Any] = {}
         self._rows: dict[str, tuple[Any, dict[str, Any]]] = {}
@@ -100,7 +100,11 @@ class Panel:
 
     def pre_run_cell(self, info: ExecutionInfo) -> None:
         """Note which cell runs under which number: an event of IPython."""
-        if info.store_history and self._manager is not None:
+        if self._manager is None:
+            return
+        if self.cells.depth > 1:
+            self._book.note_inside(self.shell.execution_count, self._running)
+        elif info.store_history:
             self._note(self.shell.displayhook.prompt_count, info.raw_cell)
             if self._comms:
                 self._progress.start()
@@ -117,11 +121,12 @@ class Panel:
     def post_run_cell(self, _result: ExecutionResult | None) -> None:
         """Send what is new after a cell: an event of IPython."""
         self._progress.stop()
-        known = self._cells_of
-        cell = (self._cell(), self._running)
+        known = self._origins
         now = {recording.name: recording for recording in recordings}
         # A name may be given again; then it is the recording of another cell.
-        known.update((name, cell) for name, recording in now.items() if self._seen.get(name) is not recording)
+        for name, recording in now.items():
+            if self._seen.get(name) is not recording:
+                known[name] = self._book.origin(self._running, recording.record)
         self._seen = now
         for name in set(known) - now.keys():
             del known[name]
@@ -162,13 +167,13 @@ class Panel:
         known = self._rows.get(recording.name)
         if known is None or known[0] is not record:
             known = self._rows[recording.name] = (record, self._count(recording))
-        cell, number = self._cells_of.get(recording.name, ("", 0))
+        origin = self._origins.get(recording.name, Origin())
         served = self.cells.served.get(recording.name)
         return {
             **known[1],
-            "cell": cell,
-            "number": number,
-            "rerun": self._book.ran_after(cell, number),
+            "cell": origin.cell,
+            "number": origin.number,
+            "rerun": self._book.ran_after(origin.cell, origin.number),
             "live": None if served is None else cell_row(served),
         }
 

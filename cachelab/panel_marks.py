@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from cachelab.cell_marks import Recorded, cell_marks, marks_of
+from cachelab.cell_marks import Origin, Recorded, cell_marks, marks_of
 from cachelab.i18n import translate as _
 from cachelab.session_state import recordings
 
@@ -24,13 +24,13 @@ class MarksFeed:
     ----------
     book
         What was executed under which number.
-    cells_of
-        Name of a recording -> the cell that ran it and the number of that execution.
+    origins
+        Name of a recording -> where it comes from.
     """
 
-    def __init__(self, book: CellBook, cells_of: Mapping[str, tuple[str, int]]) -> None:
+    def __init__(self, book: CellBook, origins: Mapping[str, Origin]) -> None:
         self._book = book
-        self._cells_of = cells_of
+        self._origins = origins
         self._wanted: dict[str, Any] = {}
         self._sent: dict[str, dict[str, Any]] = {}
         self._known: dict[str, tuple[Any, Sequence[LineMark]]] = {}
@@ -72,8 +72,7 @@ class MarksFeed:
         return cell_marks(self._book, [self._recorded(recording) for recording in reversed(kept)])
 
     def _recorded(self, recording: Recording) -> Recorded:
-        cell, number = self._cells_of.get(recording.name, ("", 0))
-        return Recorded(recording.name, cell, number, self._marks(recording))
+        return Recorded(recording.name, self._origins.get(recording.name, Origin()), self._marks(recording))
 
     def _marks(self, recording: Recording) -> Sequence[LineMark]:
         if recording.material is None:  # It was read from a file: its cells are those of another session.

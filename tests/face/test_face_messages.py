@@ -111,7 +111,7 @@ def panel():
     recordings.clear()
     was, recordings.open = recordings.open, True
     config = SimpleNamespace(mode="run")
-    yield Panel(SimpleNamespace(user_ns={}), SimpleNamespace(automatic=False, served={}), config)
+    yield Panel(SimpleNamespace(user_ns={}, history_manager=None), SimpleNamespace(automatic=False, served={}), config)
     recordings.clear()
     recordings.open = was
 

@@ -31,8 +31,9 @@ def record(name, *lines, run=None):
     return Record(name, {}, tuple(places), (graph,), (), (), tuple(sets), tuple(calls))
 
 
-def recorded(book_record, cell="", number=0):
-    return Recorded(book_record.name, cell, number, marks_of(book_record))
+def recorded(book, made, number=0):
+    """Return a recording that ended in execution ``number``."""
+    return Recorded(made.name, book.origin(number, made), marks_of(made))
 
 
 def lines_of(found):
@@ -51,6 +52,7 @@ def lines_of(found):
         (2, "get_ipython().run_line_magic('time', 'b = 2')", "a = 1\n%time b = 2", 2),
         (1, "b = get_ipython().run_line_magic('time', 'f()')", "b = %time f()", 1),
         (1, "get_ipython().run_cell_magic('time', '', 'f()')", "a = 1", None),
+        (1, "get_ipython().run_cell_magic('time', '', 'f()')", "%%capture\nf()", None),
         (1, "", "a = 1", None),
         (9, "a = 1", "", None),
     ],
@@ -64,7 +66,7 @@ def test_ops_are_marked_where_they_were_made_and_calls_where_they_were_issued():
     book.note(1, "build", "import tf\nh = tanh(x)")
     book.note(2, "run", "%%cachelab\nrun(h)")
     found, left_out = cell_marks(
-        book, [recorded(record("cell 2", ("cell 1", 2, "h = tanh(x)"), run=("cell 2", 2, "run(h)")), "run", 2)]
+        book, [recorded(book, record("cell 2", ("cell 1", 2, "h = tanh(x)"), run=("cell 2", 2, "run(h)")), 2)]
     )
     assert left_out == 0
     assert lines_of(found) == {"run": [(2, "cell 2")], "build": [(2, "cell 2")]}
@@ -80,8 +82,8 @@ def test_ops_are_marked_where_they_were_made_and_calls_where_they_were_issued():
 def test_each_line_tells_of_the_latest_recording_with_it():
     book = CellBook()
     book.note(1, "build", "a = 1\nb = 2")
-    old = recorded(record("cell 2", ("cell 1", 1, "a = 1"), ("cell 1", 2, "b = 2")), "r1", 2)
-    new = recorded(record("cell 3", ("cell 1", 2, "b = 2")), "r2", 3)
+    old = recorded(book, record("cell 2", ("cell 1", 1, "a = 1"), ("cell 1", 2, "b = 2")), 2)
+    new = recorded(book, record("cell 3", ("cell 1", 2, "b = 2")), 3)
     found, _left = cell_marks(book, [new, old])
     assert lines_of(found) == {"build": [(1, "cell 2"), (2, "cell 3")]}
 
@@ -89,14 +91,14 @@ def test_each_line_tells_of_the_latest_recording_with_it():
 def test_a_cell_that_ran_again_since_says_so_and_its_new_text_wins():
     book = CellBook()
     book.note(1, "build", "a = 1")
-    one = recorded(record("cell 2", ("cell 1", 1, "a = 1")), "run", 2)
+    one = recorded(book, record("cell 2", ("cell 1", 1, "a = 1")), 2)
     book.note(2, "run", "run()")
     assert [m["rerun"] for cell in cell_marks(book, [one])[0] for m in cell["marks"]] == [False]
     book.note(3, "build", "a = 1\nb = 2")
     found, _left = cell_marks(book, [one])
     assert [(cell["source"], [m["rerun"] for m in cell["marks"]]) for cell in found] == [("a = 1", [True])]
     book.note(4, "run", "run()")
-    two = recorded(record("cell 4", ("cell 3", 2, "b = 2")), "run", 4)
+    two = recorded(book, record("cell 4", ("cell 3", 2, "b = 2")), 4)
     found, _left = cell_marks(book, [two, one])
     assert [(cell["source"], lines_of([cell])) for cell in found] == [("a = 1\nb = 2", {"build": [(2, "cell 4")]})]
 
@@ -106,7 +108,7 @@ def test_cells_of_equal_text_share_marks_and_say_so_but_calls_belong_to_the_cell
     book.note(1, "a", "h = tanh(x)\nrun(h)")
     book.note(2, "b", "h = tanh(x)\nrun(h)")
     # IPython knows both executions by their text, under the number of the later one.
-    one = recorded(record("cell 1", ("cell 2", 1, "h = tanh(x)"), run=("cell 2", 2, "run(h)")), "a", 1)
+    one = recorded(book, record("cell 1", ("cell 2", 1, "h = tanh(x)"), run=("cell 2", 2, "run(h)")), 1)
     found, _left = cell_marks(book, [one])
     assert lines_of(found) == {"a": [(1, "cell 1"), (2, "cell 1")], "b": [(1, "cell 1")]}
     assert {cell["shared"] for cell in found} == {1}
@@ -117,14 +119,15 @@ def test_consoles_files_and_texts_that_do_not_agree_are_not_marked():
     book.note(1, "", "a = 1")
     book.note(2, "cell", "b = 2")
     one = recorded(
-        record("x", ("cell 1", 1, "a = 1"), ("model.py", 1, "b = 2"), ("cell 2", 1, "other"), ("cell 9", 1, "b = 2"))
+        book,
+        record("x", ("cell 1", 1, "a = 1"), ("model.py", 1, "b = 2"), ("cell 2", 1, "other"), ("cell 9", 1, "b = 2")),
     )
     assert cell_marks(book, [one]) == ([], 0)
 
 
 def test_a_cell_from_before_cachelab_was_loaded_is_known_by_its_number():
     book = CellBook(lambda number: {1: "a = 1"}.get(number, ""))
-    found, _left = cell_marks(book, [recorded(record("x", ("cell 1", 1, "a = 1"), ("cell 2", 1, "a = 1")))])
+    found, _left = cell_marks(book, [recorded(book, record("x", ("cell 1", 1, "a = 1"), ("cell 2", 1, "a = 1")))])
     assert lines_of(found) == {"?1": [(1, "x")]}
 
 
@@ -135,7 +138,9 @@ def test_messages_are_bounded_and_say_what_is_left_out(monkeypatch):
         book.note(k, f"id{k}", text)
     book.note(60, "huge", "a = 1" + "#" * module.MOST_SOURCE)
     lines = [(f"cell {k}", i + 1, f"v{i} = {k}") for k in texts for i in range(400)]
-    found, left_out = cell_marks(book, [recorded(record("x", *lines, ("cell 60", 1, book.of("cell 60").text)))])
+    found, left_out = cell_marks(
+        book, [recorded(book, record("x", *lines, ("cell 60", 1, book.of("cell 60")[0].text)))]
+    )
     assert len(json.dumps(found)) < module.MOST_BYTES + 2 * len(found) + 2
     assert left_out == 60 - len(found) > 0
     assert found[0]["id"] == "id59", "what ran last is kept"
@@ -147,8 +152,22 @@ def test_old_executions_are_forgotten(monkeypatch):
     book = CellBook()
     for k in range(1, 6):
         book.note(k, f"id{k}", f"a = {k}")
-    assert [book.of(f"cell {k}") is not None for k in range(1, 6)] == [False, False, True, True, True]
+    assert [bool(book.of(f"cell {k}")) for k in range(1, 6)] == [False, False, True, True, True]
     assert set(book.latest) == {"id3", "id4", "id5"}
+
+
+def test_code_that_runs_inside_of_a_cell_may_have_the_number_of_the_next():
+    book = CellBook()
+    book.note(5, "outer", "%%capture\nb = 2")
+    book.note_inside(6, 5)
+    one = recorded(book, record("cell 5", ("cell 6", 1, "b = 2")), 5)
+    book.note(6, "next", "a = 1\nb = 2")
+    assert lines_of(cell_marks(book, [one])[0]) == {"outer": [(2, "cell 5")]}
+    two = recorded(book, record("cell 6", ("cell 6", 2, "b = 2")), 6)
+    # Both cells have such a line under this number: which one it was can't be told any more.
+    assert lines_of(cell_marks(book, [two, one])[0]) == {"outer": [(2, "cell 5")]}
+    three = recorded(book, record("cell 6", ("cell 6", 1, "a = 1")), 6)
+    assert lines_of(cell_marks(book, [three, one])[0]) == {"next": [(1, "cell 6")], "outer": [(2, "cell 5")]}
 
 
 class Ended(Recording):
@@ -169,11 +188,11 @@ class Comm:
 
 @pytest.fixture
 def feed():
-    book, cells_of = CellBook(), {}
+    book, origins = CellBook(), {}
     recordings.open = True
     recordings.clear()
-    feed = MarksFeed(book, cells_of)
-    feed.book, feed.cells_of = book, cells_of
+    feed = MarksFeed(book, origins)
+    feed.book, feed.origins = book, origins
     yield feed
     recordings.clear()
     recordings.open = False
@@ -183,14 +202,14 @@ def test_a_front_end_gets_all_marks_once_and_then_the_cells_that_changed(feed):
     feed.book.note(1, "a", "a = 1")
     feed.book.note(2, "b", "b = 2")
     recordings.add(Ended(record=record("one", ("cell 1", 1, "a = 1"))))
-    feed.cells_of["one"] = ("a", 1)
+    feed.origins["one"] = feed.book.origin(1, recordings.find("one").record)
     comm = Comm()
     feed.subscribe(comm)
     assert [(m["all"], lines_of(m["cells"])) for m in comm.sent] == [(True, {"a": [(1, "one")]})]
     feed.send_changes()
     assert len(comm.sent) == 1, "nothing changed"
     recordings.add(Ended(record=record("two", ("cell 2", 1, "b = 2"))))
-    feed.cells_of["two"] = ("b", 2)
+    feed.origins["two"] = feed.book.origin(2, recordings.find("two").record)
     feed.send_changes()
     assert [(m["all"], lines_of(m["cells"]), m["gone"]) for m in comm.sent[1:]] == [(False, {"b": [(1, "two")]}, [])]
     recordings.clear()

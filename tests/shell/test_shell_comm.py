@@ -2,67 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import uuid
-from pathlib import Path
-
 import pytest
-from jupyter_client.manager import start_new_kernel
+from shell_front import connected
 
-HERE = Path(__file__).parent
 SETUP = "import shell_fake_engine as engine; engine.install(); run = engine.run"
-
-
-class Front:
-    """A front end: sends cells with their ids, opens a comm, and keeps every message that the kernel sends."""
-
-    def __init__(self, client):
-        self.client, self.comm = client, uuid.uuid4().hex
-        self.messages = []
-
-    def send(self, kind, content, metadata=None):
-        message = self.client.session.msg(kind, content, metadata=metadata)
-        self.client.shell_channel.send(message)
-        return message["header"]["msg_id"]
-
-    def wait_idle(self, request):
-        while True:
-            message = self.client.get_iopub_msg(timeout=120)
-            if message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == self.comm:
-                self.messages.append(message["content"]["data"])
-            own = message["parent_header"].get("msg_id") == request
-            if own and message["msg_type"] == "error":
-                raise AssertionError("\n".join(message["content"]["traceback"]))
-            if own and message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-                return
-
-    def cell(self, code, name):
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-        self.wait_idle(self.send("execute_request", content, {"cellId": name}))
-
-    def open(self):
-        content = {"comm_id": self.comm, "target_name": "cachelab", "data": {}}
-        self.wait_idle(self.send("comm_open", content))
-
-    def say(self, **data):
-        self.wait_idle(self.send("comm_msg", {"comm_id": self.comm, "data": data}))
-
-    def take(self):
-        taken, self.messages = self.messages, []
-        return taken
 
 
 @pytest.fixture
 def front(tmp_path):
-    paths = [str(HERE.parent.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "IPYTHONDIR": str(tmp_path)}
-    manager, client = start_new_kernel(kernel_name="python3", env=env)
-    one = Front(client)
-    one.cell(SETUP, "setup")
-    one.cell("%load_ext cachelab\n%config CacheLab.widget = False", "load")
-    yield one
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    with connected(tmp_path) as one:
+        one.cell(SETUP, "setup")
+        one.cell("%load_ext cachelab\n%config CacheLab.widget = False", "load")
+        yield one
 
 
 def test_recording_a_thousand_calls_takes_a_few_messages(front):
