@@ -78,7 +78,7 @@ def test_recordings_and_calls_are_listed_as_cells_run(panel, violations):
 
 
 def test_a_click_jumps_to_the_cell_also_when_it_moved_and_says_when_it_was_deleted(panel):
-    shown = panel("jump.ipynb", *[f"v{k} = {k}\n" * 30 for k in range(8)], run=(1, 2))
+    shown = panel("panel-jump.ipynb", *[f"v{k} = {k}\n" * 30 for k in range(8)], run=(1, 2))
     shown.wait_rows("Recordings", [["second", "[3]", "3", "67 %", "16 ms"], ["first", "[2]", "3", "50 %", "60 ms"]])
     shown.js("book.moveCell(1, 9); book.activeCellIndex = 0;")
     shown.node.get_by_role("button", name="[2]", exact=True).click()
@@ -93,7 +93,7 @@ def test_a_click_jumps_to_the_cell_also_when_it_moved_and_says_when_it_was_delet
 
 
 def test_the_explorer_opens_at_a_call_and_follows_new_recordings_until_told_not_to(panel):
-    shown = panel("follow.ipynb", run=(1,))
+    shown = panel("tab-follows.ipynb", run=(1,))
     shown.region("Calls of first").get_by_role("button", name="2", exact=True).click()
     shown.explorer().get_by_text("Call 2 of 3").wait_for()
     shown.region("Calls of first").get_by_role("button", name="0", exact=True).click()
@@ -143,7 +143,7 @@ def test_advice_is_asked_for_by_a_click_and_cells_run_meanwhile(panel):
 
 
 def test_a_restart_empties_the_panel_and_a_reload_fills_it_again(panel):
-    shown = panel("restart.ipynb", run=(1, 2))
+    shown = panel("panel-restart.ipynb", run=(1, 2))
     listed = [["second", "[3]", "3", "67 %", "16 ms"], ["first", "[2]", "3", "50 %", "60 ms"]]
     shown.wait_rows("Recordings", listed)
     shown.js("return window.jupyterapp.commands.execute('docmanager:save');")

@@ -61,7 +61,7 @@ export function callTable(trans: TranslationBundle, log: readonly CallRow[], ope
           "tr",
           {},
           h("th", { scope: "row" }, h("button", { type: "button", "data-key": `call-${row.first}`, title: trans.__("Show call %1 in the explorer", row.first), onclick: () => open(row.first) }, row.label)),
-          h("td", { class: "cachelab-Name" }, h("code", { title: row.fetches }, row.fetches), row.failed ? h("b", {}, ` ${trans.__("failed")}`) : null),
+          h("td", { class: "cachelab-Name" }, h("code", { title: row.fetches }, row.fetches), row.calls > 1 ? h("span", { class: "cachelab-Quiet" }, ` ${trans.__("each")}`) : null, row.failed ? h("b", {}, ` ${trans.__("failed")}`) : null),
           h("td", { class: "cachelab-BarCell" }, row.seconds > 0 ? bar(row.redundant, row.seconds, `${Math.max(2, (100 * row.seconds) / most)}%`) : null, h("span", { class: "cachelab-Hidden" }, trans.__("%1 recomputed", percent(row.seconds ? row.redundant / row.seconds : 0)))),
           h("td", {}, (row.estimated && row.seconds ? "≈ " : "") + (row.seconds ? time(row.seconds) : "–")),
         );
@@ -109,7 +109,7 @@ export function servedInCell(trans: TranslationBundle, row: RecordingRow): HTMLE
       [trans.__("held at the end"), bytes(live.bytes)],
       [trans.__("hits"), hitRate(trans, live)],
       [trans.__("saved"), trans.__("%1 op time (estimated)", time(live.saved))],
-      ...(live.skipped ? [[trans.__("served whole"), trans._n("%1 call, not in the record", "%1 calls, not in the record", live.skipped)] as const] : []),
+      ...(live.skipped ? [[trans.__("served whole"), trans._n("%1 call: it ran nothing", "%1 calls: they ran nothing", live.skipped)] as const] : []),
     ]),
   );
 }
