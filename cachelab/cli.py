@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _BAD_USAGE = 2
 _FAILED = 1
+
+START = "00_start_here.ipynb"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,13 +185,29 @@ def _show(asked: argparse.Namespace) -> int:
 
 
 def _lab(arguments: list[str]) -> int:
-    start = Path(__file__).parent.parent / "notebooks" / "00_start_here.ipynb"
-    if not start.is_file():
+    folder = _notebooks()
+    if folder is None:
         return _complain(_("the notebooks are not installed; get them from the project's repository"))
-    command = [sys.executable, "-m", "jupyterlab", *(arguments or [str(start)])]
-    os.chdir(start.parent)
+    command = [sys.executable, "-m", "jupyterlab", *(arguments or [str(folder / START)])]
+    os.chdir(folder)
     os.execv(sys.executable, command)  # noqa: S606 - JupyterLab takes this process over, signals included
     return _FAILED  # never reached: execv does not come back
+
+
+def _notebooks() -> Path | None:
+    """Return the folder of the notebooks: the checkout's own, or a copy here of the installed ones, to work in."""
+    checkout = Path(__file__).parent.parent / "notebooks"
+    if (checkout / START).is_file():
+        return checkout
+    installed = Path(sys.prefix) / "share" / "cachelab" / "notebooks"
+    if not (installed / START).is_file():
+        return None
+    folder = Path.cwd() / "cachelab-notebooks"
+    folder.mkdir(exist_ok=True)
+    for notebook in sorted(installed.glob("*.ipynb")):
+        if not (folder / notebook.name).exists():  # what the user made of an earlier copy stays
+            shutil.copyfile(notebook, folder / notebook.name)
+    return folder
 
 
 def _complain(text: str) -> int:

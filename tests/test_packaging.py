@@ -84,6 +84,18 @@ shell.run_line_magic("cachelab", "mode memo")
     assert "memo" in said
 
 
+def test_a_fresh_environment_opens_a_copy_of_the_notebooks_and_keeps_what_became_of_it(fresh, tmp_path):
+    command = [fresh.parent / "cachelab", "lab", "--version"]
+    run(*command, folder=tmp_path)
+    copied = tmp_path / "cachelab-notebooks"
+    assert {path.name for path in copied.iterdir()} == {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    start = copied / "00_start_here.ipynb"
+    assert start.read_bytes() == (ROOT / "notebooks" / start.name).read_bytes()
+    start.write_text("mine")
+    run(*command, folder=tmp_path)
+    assert start.read_text() == "mine"
+
+
 @pytest.mark.skipif(Path(sys.prefix) != ROOT / ".venv", reason="not the environment that make sets up")
 def test_the_environment_of_make_shows_the_extension_enabled_and_up_to_date():
     listed = lab_extensions(sys.executable)
