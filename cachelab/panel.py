@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TARGET = "cachelab"
 _FINDINGS = 5
+_MOST_COMMS = 8
+"""Pages that were reloaded leave theirs behind; a page that is there opens another one if it loses its own."""
 
 
 class Panel:
@@ -90,6 +92,9 @@ class Panel:
         one.send(self.state())
 
     def _keep(self, one: Any) -> None:
+        for stale in tuple(self._comms.values())[: max(0, len(self._comms) + 1 - _MOST_COMMS)]:
+            stale.close()
+            self._drop(stale)
         self._comms[one.comm_id] = one
         one.on_msg(lambda message: self._receive(one, message["content"]["data"]))
         one.on_close(lambda _message: self._drop(one))

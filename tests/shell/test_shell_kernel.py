@@ -106,6 +106,26 @@ def test_cells_are_named_by_their_prompt(kernel):
     assert kernel.value("__import__('cachelab').last().name") == f"cell {reply['execution_count']}"
 
 
+def test_pages_that_were_reloaded_do_not_pile_up_and_the_last_is_answered(kernel):
+    client = kernel.client
+    pages = [f"page {k}" for k in range(12)]
+
+    def send(kind, **content):
+        client.shell_channel.send(client.session.msg(kind, content))
+
+    for page in pages:
+        send("comm_open", comm_id=page, target_name="cachelab", data={})
+    held = kernel.value("[one for one in get_ipython().kernel.comm_manager.comms if one.startswith('page')]")
+    assert held == pages[-len(held) :]
+    assert 0 < len(held) < len(pages)
+    send("comm_msg", comm_id=pages[-1], data={"type": "state"})
+    while True:
+        message = client.get_iopub_msg(timeout=60)
+        if message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == pages[-1]:
+            assert message["content"]["data"]["mode"] == "off"
+            return
+
+
 def test_a_terminal_shows_the_text(tmp_path):
     cells = [SETUP, "%load_ext cachelab", "%%cachelab\nrun()\nrun()\n\n", "%cachelab list", "%unload_ext cachelab"]
     typed = "\n".join(cells) + "\n"

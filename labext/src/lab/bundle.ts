@@ -1,8 +1,8 @@
 /** The explorer as the widget ships it: the extension shows the very same bundle. */
 
-import { deliver, mountBytes, mountText } from "../../../cachelab/static/widget.js";
+import { deliver, mountBytes, mountText, setTranslator } from "../../../cachelab/static/widget.js";
 
-export { deliver, mountBytes, mountText };
+export { deliver, mountBytes, mountText, setTranslator };
 
 /** A link to the kernel, as the explorer expects it. */
 export interface Host {

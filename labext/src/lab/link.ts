@@ -1,12 +1,13 @@
-/** The comm to one kernel: opened on ready, kernel change, restart and reload; tells its listeners the kernel's state. */
+/** What a notebook or console knows of its kernel: follows it on ready, kernel change, restart and reload. */
 
 import type { ISessionContext } from "@jupyterlab/apputils";
-import type { Kernel, KernelMessage } from "@jupyterlab/services";
+import type { Kernel } from "@jupyterlab/services";
 import { type ISignal, Signal } from "@lumino/signaling";
 
 import { type CellMarks, type MarksMessage, merged } from "./marks.js";
+import { type Message, Wire } from "./wire.js";
 
-const TARGET = "cachelab";
+export type { Message };
 
 /** One call, or a run of equal calls: `omitted` stands for calls that are left out. Times are those of one call. */
 export interface CallRow {
@@ -62,17 +63,14 @@ export interface LiveRow extends Served {
 export interface KernelState {
   /** `none`: no kernel; `absent`: the kernel has no CacheLab; `ready`: it answers. */
   link: "none" | "absent" | "ready";
+  /** More about `none` (`busy`: it has not answered yet) and `absent` (`language`: no Python; `missing`: not installed). */
+  why?: "busy" | "language" | "missing";
   mode: string;
   recordings: RecordingRow[];
   live: LiveRow[];
 }
 
 const NONE: KernelState = { link: "none", mode: "off", recordings: [], live: [] };
-
-export interface Message {
-  data: Record<string, unknown>;
-  buffers: DataView[];
-}
 
 export class Link {
   state: KernelState = NONE;
@@ -82,19 +80,21 @@ export class Link {
   /** Calls that the running cell recorded so far, `null` where nothing is known to be recorded. */
   progress: number | null = null;
   private readonly context: ISessionContext;
-  private comm: Kernel.IComm | null = null;
+  private wire: Wire | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
+  private restarting = false;
   private readonly stateChanged = new Signal<this, KernelState>(this);
   private readonly received = new Signal<this, Message>(this);
   private readonly markedAgain = new Signal<this, void>(this);
   private wanted = "";
-  private greeted: Kernel.IComm | null = null;
-  private sequence = 0;
+  private greeted = false;
+  private static sequence = 0;
 
   constructor(context: ISessionContext) {
     this.context = context;
-    context.kernelChanged.connect(this.connect, this);
+    context.kernelChanged.connect(this.onKernel, this);
     context.statusChanged.connect(this.onStatus, this);
+    context.connectionStatusChanged.connect(this.onConnection, this);
     void context.ready.then(() => this.connect());
   }
 
@@ -110,7 +110,7 @@ export class Link {
 
   /** A number for a request that the kernel answers: all explorers and panels of a notebook share one comm. */
   nextId(): number {
-    return ++this.sequence;
+    return ++Link.sequence;
   }
 
   /** Every other message of the kernel. */
@@ -119,8 +119,8 @@ export class Link {
   }
 
   send(data: Record<string, unknown>): void {
-    if (!this.comm || this.comm.isDisposed) throw new Error("The kernel has no CacheLab.");
-    this.comm.send(data as never);
+    if (!this.wire) throw new Error("No kernel is connected.");
+    this.wire.send(data);
   }
 
   setMode(mode: string): void {
@@ -132,60 +132,86 @@ export class Link {
   async load(): Promise<void> {
     const kernel = this.context.session?.kernel;
     if (!kernel) return;
-    await kernel.requestExecute({ code: "%load_ext cachelab", silent: true, store_history: false }).done;
-    await this.connect();
+    const reply = await kernel.requestExecute({ code: "%load_ext cachelab", silent: true, store_history: false }).done.catch(() => null);
+    // A kernel that restarted meanwhile is another one.
+    if (!reply) return;
+    if (reply.content.status === "ok") await this.connect(true);
+    else this.set({ ...NONE, link: "absent", why: "missing" });
   }
 
   dispose(): void {
-    this.context.kernelChanged.disconnect(this.connect, this);
+    this.context.kernelChanged.disconnect(this.onKernel, this);
     this.context.statusChanged.disconnect(this.onStatus, this);
-    this.comm?.dispose();
+    this.context.connectionStatusChanged.disconnect(this.onConnection, this);
+    this.unhook();
     Signal.clearData(this);
   }
 
+  private onKernel(): void {
+    void this.connect();
+  }
+
   private onStatus(_: ISessionContext, status: Kernel.Status): void {
-    if (status === "restarting" || status === "autorestarting" || status === "dead" || status === "terminating") {
-      this.comm = null;
-      this.set({ ...NONE, link: status === "restarting" || status === "autorestarting" ? "absent" : "none" });
+    const again = status === "restarting" || status === "autorestarting";
+    if (again || status === "dead" || status === "terminating") {
+      this.wire?.reset();
+      this.set(again ? { ...NONE, why: "busy" } : NONE);
+      this.restarting = again;
+    } else if (status === "idle" && this.restarting) {
+      this.restarting = false;
+      void this.connect();
     }
   }
 
-  private async connect(): Promise<void> {
+  /** Messages that were sent while the network was away are lost. */
+  private onConnection(_: ISessionContext, status: Kernel.ConnectionStatus): void {
+    if (status === "connected" && this.wire?.open) this.send({ type: "state" });
+  }
+
+  private hook(kernel: Kernel.IKernelConnection): void {
+    this.kernel = kernel;
+    this.wire = Wire.join(kernel);
+    this.wire.received.connect(this.onReceived, this);
+    this.wire.closed.connect(this.onClosed, this);
+  }
+
+  private unhook(): void {
+    this.wire?.received.disconnect(this.onReceived, this);
+    this.wire?.closed.disconnect(this.onClosed, this);
+    if (this.kernel) this.wire?.leave(this.kernel);
+    this.wire = this.kernel = null;
+  }
+
+  private onReceived(_: Wire, { data, buffers }: Message): void {
+    this.onData(data, buffers);
+  }
+
+  /** CacheLab was unloaded; or the kernel has too many comms, and this page opens another one. */
+  private async onClosed(): Promise<void> {
+    const { wire } = this;
+    const found = await wire?.find().catch(() => false);
+    if (!found && wire === this.wire) this.set({ ...NONE, link: "absent" });
+  }
+
+  private async connect(sure = false): Promise<void> {
     const kernel = this.context.session?.kernel ?? null;
-    if (!kernel) return this.set(NONE);
     if (kernel !== this.kernel) {
-      this.kernel = kernel;
-      // A kernel that loads CacheLab later opens the comm from its side.
-      kernel.registerCommTarget(TARGET, (comm, open) => {
-        this.take(comm);
-        this.onData(open.content.data as Record<string, unknown>, []);
-      });
+      this.unhook();
+      if (kernel) this.hook(kernel);
+      this.set(NONE);
     }
-    if (this.comm && !this.comm.isDisposed && this.state.link === "ready") return;
+    const { wire } = this;
+    if (!kernel || !wire) return this.set(NONE);
+    if (wire.open) return this.send({ type: "state" });
+    if (this.state.link === "none") this.set({ ...NONE, why: "busy" });
     try {
-      const info = await kernel.requestCommInfo({ target_name: TARGET });
-      const known = info.content.status === "ok" && Object.keys(info.content.comms).length > 0;
-      if (!known) {
-        if (this.state.link !== "ready") this.set({ ...NONE, link: "absent" });
-        return;
-      }
-      const comm = kernel.createComm(TARGET);
-      this.take(comm);
-      await comm.open().done;
+      const found = await wire.find(sure);
+      if (wire !== this.wire || this.state.link === "ready") return;
+      if (found) this.send({ type: "state" });
+      else this.set({ ...NONE, link: "absent", ...((await python(kernel)) ? {} : { why: "language" }) });
     } catch {
-      this.set({ ...NONE, link: "absent" });
+      if (wire === this.wire) this.set({ ...NONE, link: "absent" });
     }
-  }
-
-  private take(comm: Kernel.IComm): void {
-    this.comm = comm;
-    comm.onMsg = (message: KernelMessage.ICommMsgMsg): void => {
-      const buffers = (message.buffers ?? []).map((one) => (one instanceof DataView ? one : new DataView(one as ArrayBuffer)));
-      this.onData(message.content.data as Record<string, unknown>, buffers);
-    };
-    comm.onClose = (): void => {
-      if (this.comm === comm) this.set({ ...NONE, link: "absent" });
-    };
   }
 
   private onData(data: Record<string, unknown>, buffers: DataView[]): void {
@@ -197,8 +223,8 @@ export class Link {
     if (data.type !== "state") return void this.received.emit({ data, buffers });
     this.wanted = "";
     this.set({ link: "ready", mode: String(data.mode), recordings: data.recordings as RecordingRow[], live: data.live as LiveRow[] });
-    if (this.greeted === this.comm) return;
-    this.greeted = this.comm;
+    if (this.greeted) return;
+    this.greeted = true;
     this.send({ type: "marks" });
   }
 
@@ -216,7 +242,10 @@ export class Link {
   private set(state: KernelState): void {
     this.state = state;
     this.progress = null;
+    this.greeted &&= state.link === "ready";
     if (state.link !== "ready" && this.marks.size) this.mark({ all: true, cells: [], gone: [], left_out: 0 });
     this.stateChanged.emit(state);
   }
 }
+
+const python = async (kernel: Kernel.IKernelConnection): Promise<boolean> => (await kernel.info).language_info.name === "python";

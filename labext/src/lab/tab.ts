@@ -17,7 +17,8 @@ export class ExplorerTab extends Widget {
   private readonly trans: TranslationBundle;
   private mounted: Mounted | null = null;
   private target: Target | null = null;
-  private latest = "";
+  /** The newest recording that the kernel told of; null before it told of any. */
+  private latest: string | null = null;
   /** Numbers of requests on the shared comm -> numbers that this explorer gave them. */
   private readonly requests = new Map<number, number>();
 
@@ -27,7 +28,7 @@ export class ExplorerTab extends Widget {
     this.link = linkOf(panel);
     this.recording = recording;
     this.trans = trans;
-    this.latest = this.newest();
+    if (this.link.state.link === "ready") this.latest = this.newest();
     this.addClass("cachelab-Tab");
     this.title.iconClass = "cachelab-Icon";
     this.title.closable = true;
@@ -76,7 +77,7 @@ export class ExplorerTab extends Widget {
     const { state } = this.link;
     if (state.link !== "ready") return;
     const newest = this.newest();
-    const fresh = newest !== this.latest;
+    const fresh = this.latest !== null && newest !== this.latest;
     this.latest = newest;
     if (fresh && newest && this.follows) {
       this.recording = state.recordings[0].name;

@@ -9,4 +9,5 @@ declare module "*/static/widget.js" {
   export function mountText(place: HTMLElement, text: string): Mounted;
   export function mountBytes(place: HTMLElement, data: DataView, host: Host | null): Promise<Mounted>;
   export function deliver(mounted: Mounted | null, message: Record<string, unknown>, buffers: readonly DataView[]): void;
+  export function setTranslator(translator: (message: string) => string): void;
 }
