@@ -331,6 +331,8 @@ def test_exports_hold_what_they_say(explorer, chromium, tmp_path):
     words = " ".join(picture.itertext())
     assert "MatMul" in words
     assert "recomputed 4" in words
+    shown = {"".join(one.itertext()): one.get("fill") for one in picture.iter("{http://www.w3.org/2000/svg}text")}
+    assert shown["recomputed 4"] == shown["reused 0"] != "rgb(255,255,255)"
     assert "var(" not in text
     assert "color-mix" not in text
     text, _name = exported(explorer, "Page (HTML)")

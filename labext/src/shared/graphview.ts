@@ -19,6 +19,8 @@ export class GraphPanel implements Panel {
   picture: Picture = { w: 0, h: 0, items: [], segments: [] };
   private readonly app: App;
   private readonly view: View;
+  /** Boxes of open scopes, below the lines. */
+  private readonly ground = s("g", { class: "nodes" });
   private readonly lines = s("g", { class: "lines" });
   private readonly nodes = s("g", { class: "nodes" });
   private readonly layouts = new Map<number, Layout>();
@@ -30,7 +32,7 @@ export class GraphPanel implements Panel {
 
   constructor(app: App) {
     this.app = app;
-    const layer = s("g", {}, this.lines, this.nodes);
+    const layer = s("g", {}, this.ground, this.lines, this.nodes);
     this.svg = s("svg", { role: "group", "aria-label": t("Graph"), class: "graph" }, definitions(this.id), layer);
     this.svg.style.setProperty("--hatch", `url(#${this.id}-hatch)`);
     this.legend = legend(app);
@@ -73,7 +75,9 @@ export class GraphPanel implements Panel {
     this.paths = this.picture.segments.map((segment) => s("path", { d: segment.d, class: "e" }));
     this.drawn = this.picture.items.map((item) => drawItem(item, this.id));
     this.lines.replaceChildren(...this.paths);
-    this.nodes.replaceChildren(...this.drawn.map((one) => one.element));
+    const elements = (open: boolean): SVGGElement[] => this.drawn.filter((_, i) => this.picture.items[i].open === open).map(({ element }) => element);
+    this.ground.replaceChildren(...elements(true));
+    this.nodes.replaceChildren(...elements(false));
     this.view.size(this.picture.w, this.picture.h);
     const after = this.picture.items.find((item) => item.group.id === keep);
     if (fresh || !before) this.fit();

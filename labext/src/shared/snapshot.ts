@@ -41,7 +41,9 @@ export function snapshot(app: App, graph: { svg: SVGSVGElement; w: number; h: nu
   const legend = s("g", { class: "nodes" });
   const counts = statusCounts(app);
   STATUSES.forEach((status, i) => {
-    const one = s("g", { class: `n op ${status.letter}`, transform: `translate(${16 + (i % 6) * 126} ${h + 44 + Math.floor(i / 6) * 26})` }, s("g", { class: "face" }, face(status.letter, 22, 16)), s("text", { class: "lt", x: 8, y: 12 }, status.letter), s("text", { class: "lgt", x: 30, y: 12 }, `${t(status.name)} ${count(counts[i])}`));
+    const place = `translate(${16 + (i % 6) * 126} ${h + 44 + Math.floor(i / 6) * 26})`;
+    const mark = s("g", { class: `n op ${status.letter}` }, s("g", { class: "face" }, face(status.letter, 22, 16)), s("text", { class: "lt", x: 8, y: 12 }, status.letter));
+    const one = s("g", { transform: place }, mark, s("text", { class: "lgt", x: 30, y: 12 }, `${t(status.name)} ${count(counts[i])}`));
     legend.append(one);
   });
   const title = t("CacheLab: {name}, mode {mode}, call {call}", { name: app.recording.raw.name || t("recording"), mode: app.state.mode, call: app.execution().label(app.state.entry) });

@@ -140,6 +140,8 @@ export class View {
     this.things = [];
     if (items.length + segments.length < MANY) return;
     items.forEach((item, i) => {
+      // Open boxes lie one on the other: they stay in their order.
+      if (item.open) return;
       const { element } = drawn[i];
       this.things.push({ element, parent: element.parentElement as Element, x0: item.x, y0: item.y, x1: item.x + item.w, y1: item.y + item.h, attached: true });
     });
