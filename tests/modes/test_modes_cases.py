@@ -7,7 +7,6 @@ The scripts are the project's cases; the whole set takes minutes and is run by h
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 KEEPING = ("variable", "feed", "handle", "memo")
 CASES = {
     "01": {
@@ -32,23 +30,9 @@ CASES = {
 }
 
 
-def scripts():
-    """Return number -> script: from ``CACHELAB_CASES``, or ``shared/cases`` beside the checkout."""
-    named = os.environ.get("CACHELAB_CASES")
-    beside = [place / "shared" / "cases" for place in (ROOT.parent, ROOT.parent.parent)]
-    for folder in [Path(named)] if named else beside:
-        found = {path.name[:2]: path for path in folder.glob("[0-9][0-9]_*.py")}
-        if found:
-            return found
-    return {}
-
-
 @pytest.fixture(scope="module")
-def reports():
-    found = scripts()
-    if not found:
-        pytest.skip("the case scripts are not part of this copy of the repository")
-    paths = [str(found[number]) for number in CASES]
+def reports(cases):
+    paths = [str(next(cases.glob(f"{number}_*.py"))) for number in CASES]
     done = subprocess.run(
         [sys.executable, str(HERE / "modes_case_runner.py"), *paths],
         capture_output=True,
