@@ -95,10 +95,17 @@ def _races(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
             if (flat.id, race.reader, race.writer) in seen:
                 continue
             seen.add((flat.id, race.reader, race.writer))
-            text = _(
+            both = _(
+                "`{reader}` and `{writer}` write `{cell}` in the same call, and nothing orders the two: either may be "
+                "the last. Order them with tf.control_dependencies."
+            )
+            one = _(
                 "`{reader}` reads `{cell}` and `{writer}` writes it in the same call, and nothing orders the two: "
                 "the value may be from before or after. Order them with tf.control_dependencies."
-            ).format(reader=flat.name[race.reader], cell=flat.cells[race.cell].name, writer=flat.name[race.writer])
+            )
+            text = (both if race.both else one).format(
+                reader=flat.name[race.reader], cell=flat.cells[race.cell].name, writer=flat.name[race.writer]
+            )
             yield Finding("race", (flat.name[race.reader], flat.name[race.writer]), call.index, text)
 
 

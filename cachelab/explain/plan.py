@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 LAST = -2
 """Stands for the end of a call, as the reader of what is fetched."""
+MOST_PAIRS = 1_000
+"""Pairs of writes of one variable that are looked at."""
 
 
 class Race(NamedTuple):
@@ -26,6 +29,7 @@ class Race(NamedTuple):
     cell: int
     reader: int
     writer: int
+    both: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ class Plan:
         return rows if ran is None or not self.conditional else tuple(row for row in rows if row in ran)
 
     def races(self) -> Iterable[Race]:
-        """Yield every read with a write that no edge orders, and pairs of unordered writes that are both last.
+        """Yield every read with a write that no edge orders, and pairs of unordered writes of one variable.
 
         A pass-through op of a ref variable counts only where something else sees its buffer at the same moment;
         what its consumers see is judged at the consumers.
@@ -190,6 +194,21 @@ class Plan:
     @cached_property
     def _fetched(self) -> frozenset[int]:
         return frozenset(ref[0] for ref in self.signature.fetches)
+
+        yield from self._rivals()
+
+    def _rivals(self) -> Iterable[Race]:
+        """Yield pairs of writes of one variable of which nothing tells which comes first."""
+        flat = self.flat
+        for cell, writers in self.writers.items():
+            if flat.cells[cell].kind != "variable":
+                continue
+            rows = [row for row in writers if cell in flat.writes.get(row, ())]  # not through an unknown handle
+            for row, other in islice(combinations(rows, 2), MOST_PAIRS):
+                mine, its = self._bit[row], self._bit[other]
+                ordered = self._before[row] & its or self._before[other] & mine
+                if not ordered and not self._exclusive(row, other):
+                    yield Race(cell, row, other, both=True)
 
     def replaced(self, row: int, ref: Ref, cell: int, ran: frozenset[int] | None) -> Race | None:
         """Return a write that may give ``cell`` another buffer between the moment ``ref`` took it and ``row`` uses it.

@@ -294,6 +294,52 @@ def test_unordered_read_and_write_is_a_race_and_never_a_witness(graph, start):
     assert done.findings("race")
 
 
+@pytest.mark.parametrize("resource", [True, False])
+def test_unordered_writes_are_a_race_and_ordered_ones_are_not(graph, start, resource):
+    v = tf1.get_variable("v", initializer=1.0, use_resource=resource)
+    w = tf1.get_variable("w", initializer=1.0, use_resource=resource)
+    one, other = tf1.assign(v, 2.0, name="one").op, tf1.assign(v, 3.0, name="other").op
+    with tf.control_dependencies([tf1.assign(w, 2.0).op]):
+        last = tf1.assign(w, 3.0).op
+    with tf1.Session(config=plain_config()) as session:
+        session.run([v.initializer, w.initializer])
+        recorder = start()
+        session.run([one, other, last])
+        done = Recorded(recorder)
+    (race,) = done.findings("race")
+    assert set(race.ops) == {one.name, other.name}
+    assert "`v`" in race.text
+    assert "either may be the last" in race.text
+
+
+def after(op, value):
+    with tf.control_dependencies([op]):
+        return tf.identity(value)
+
+
+def test_writes_of_branches_functions_and_loops_are_no_race_with_themselves(graph, start, control_flow):
+    p = tf1.placeholder(tf.bool, [], "p")
+    v, w, u = (tf1.get_variable(name, initializer=1.0, use_resource=True) for name in "vwu")
+    branch = tf1.cond(p, lambda: v.assign_add(1.0).op, lambda: v.assign_add(2.0).op)
+    loop = tf1.while_loop(lambda k: k < 3, lambda k: (after(w.assign_add(1.0).op, k + 1),), [0])
+
+    @tf.function(autograph=False)
+    def twice():
+        u.assign(2.0)
+        u.assign(3.0)
+        return u.read_value()
+
+    called = twice()
+    with tf1.Session(config=plain_config()) as session:
+        session.run(tf1.global_variables_initializer())
+        recorder = start()
+        for value in (True, False):
+            session.run([branch, loop, called], {p: value})
+        session.run(called)
+        done = Recorded(recorder)
+    assert not done.findings("race")
+
+
 def test_untaken_branches_contribute_no_sources(graph, start):
     p = tf1.placeholder(tf.bool, [], "p")
     x = tf1.placeholder(tf.float32, [], "x")

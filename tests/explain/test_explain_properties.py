@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from explain_reference import Reference, closure_of, extensions, seen_in, waits_of
@@ -108,7 +109,14 @@ def test_race_findings_are_the_pairs_that_change_places(seed):
                 both = {order.index(writer) < order.index(row) for order in orders}
                 if pure_read and writer != row and len(both) == 2:
                     racing.add((cell, row))
-    assert {(race.cell, race.reader) for race in plan.races()} == racing
+    assert {(race.cell, race.reader) for race in plan.races() if not race.both} == racing
+    rivals = {
+        (cell, frozenset((one, other)))
+        for cell, writers in plan.writers.items()
+        for one, other in combinations(writers, 2)
+        if flat.cells[cell].kind == "variable" and len({order.index(one) < order.index(other) for order in orders}) == 2
+    }
+    assert {(race.cell, frozenset(race[1:3])) for race in plan.races() if race.both} == rivals
 
 
 def naive_slots(plan: Plan, row: int) -> frozenset:
