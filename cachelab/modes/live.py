@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from itertools import count
+from contextlib import nullcontext
+from itertools import compress, count
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from cachelab.modes.live_plan import Way
 
 LIVE_MODES = ("run", "memo", "feed", "variable", "handle")
+NOTHING = nullcontext()
 MOST_SEEN = 100_000
 """Keys remembered; over it the oldest are forgotten."""
 WORTH_SECONDS = 5e-6
@@ -133,7 +135,7 @@ class Session(HandleSession):
 
     def clear_cache(self) -> None:
         """Drop every kept value."""
-        with self._lock, hooks.unobserved():
+        with self._lock:
             self._holder.drop(self._store)
             self._store.clear()
             self._seen.clear()
@@ -194,7 +196,7 @@ class Session(HandleSession):
         return super().partial_run_setup(fetches, feeds)
 
     def _run_served(self, plan: LivePlan, arguments: tuple[Any, ...]) -> Any:
-        target_list, fetch_list, feed_dict = arguments[:3]
+        target_list, _fetches, feed_dict = arguments[:3]
         with self._lock:
             self._threads.add(threading.get_ident())
             keys = self._keys(plan, feed_dict)
@@ -203,9 +205,9 @@ class Session(HandleSession):
             self._store.misses += len(way.keep)
         skipped = bool(values) and not way.needed and not target_list
         if skipped:
-            with hooks.unobserved():
-                results = self._holder.results([values[tensor.name] for tensor in fetch_list])
-            hooks.served_whole(self, dict(zip(plan.fetches, results, strict=True)))
+            results = self._holder.results([values[name] for name in plan.fetches])
+            if hooks.installed():
+                hooks.served_whole(self, dict(zip(plan.fetches, results, strict=True)))
         else:
             results = self._execute(plan, way, (values, keys), arguments)
         if values or way.keep:
@@ -225,50 +227,45 @@ class Session(HandleSession):
         values, keys = kept
         target_list, fetch_list, feed_dict, options, run_metadata = arguments
         base = super()._do_run
-        known = {tensor.name for tensor in fetch_list}
-        extra = [name for name, _at in way.keep if name not in known]
+        extra = [name for name, _at in way.keep if name not in plan.fetches] if way.keep else []
         spare = [name for name in plan.feeds if name not in way.feeds] if self._may_look_through(way) else []
-        feeds = feed_dict
-        if not spare:
-            feeds = {key: value for key, value in feed_dict.items() if key.deref().name in way.feeds}
+        feeds = feed_dict if spare else dict(compress(feed_dict.items(), way.feeding(plan.feeds)))
         own = None
         unknown = way.spares is None and bool(spare)
-        untold = unknown or not all(name in plan.saved for name, _at in way.keep)
+        untold = unknown or any(name not in plan.saved for name, _at in way.keep)
         if untold and options is None and run_metadata is None and not self._remote:
             own = self._holder.tracer(graph=unknown)
         if self._holder.overwrites:
             with self._lock:
                 for name, _at in way.keep:
                     self._store.forget(name)
-        with hooks.unobserved():
-            run = self._holder.prepare(plan, way, Wanted(fetch_list, target_list, extra, values))
-        with self._versions.writing(plan.writes):
+        run = self._holder.prepare(plan, way, Wanted(fetch_list, target_list, extra, values))
+        with self._versions.writing(plan.writes) if plan.writes else NOTHING:
             if own is not None:
                 options, run_metadata = own.pointers
             try:
-                with hooks.serving(hooks.Serving(frozenset(values), plan.fetches)):
-                    found = base(None, run.targets, run.fetches, {**feeds, **run.feeds}, options, run_metadata)
+                with hooks.serving(hooks.Serving(frozenset(values), plan.fetches)) if hooks.installed() else NOTHING:
+                    found = base(None, run.targets, run.fetches, feeds | run.feeds, options, run_metadata)
                 seconds = own.seconds() if own is not None else None
                 if own is not None and unknown:
                     way.spares = not own.taken(spare)
             finally:
                 if own is not None:
                     own.close()
-        count = sum(tensor.name not in values for tensor in fetch_list)
-        with hooks.unobserved():
-            results = self._holder.finish(list(found[:count]), fetch_list, values)
+        count = sum(name not in values for name in plan.fetches)
+        results = self._holder.finish(list(found[:count]), fetch_list, values)
         if way.keep:
             got = dict(zip([t.name for t in fetch_list], results, strict=True))
             got.update(zip(extra, found[count:], strict=False))
             got.update(dict.fromkeys(set(extra) - got.keys()))
-            self._keep(plan, way, keys, (got, seconds), known)
+            self._keep(plan, way, keys, (got, seconds))
         return results
 
     def _may_look_through(self, way: Way) -> bool:
         """Whether graph optimisation may ask for feeds that served values make unnecessary."""
         return bool(way.serve) and not way.spares and (self._remote or self._facts is None or self._facts.optimized)
 
-    def _keep(self, plan: LivePlan, way: Way, keys: list[Any], got: tuple[Any, Any], known: set[str]) -> None:
+    def _keep(self, plan: LivePlan, way: Way, keys: list[Any], got: tuple[Any, Any]) -> None:
         """Keep what a run gave, unless a variable that it depends on was written meanwhile."""
         kept, seconds = got
         with self._lock:
@@ -276,8 +273,7 @@ class Session(HandleSession):
                 cells = plan.classes[at].cells
                 if keys[at][1] != self._versions.of(cells) or not self._versions.settled(cells):
                     continue
-                with hooks.unobserved():
-                    value, size = self._holder.hold(name, kept[name], shared=name in known)
+                value, size = self._holder.hold(name, kept[name], shared=name in plan.fetches)
                 saved = self._saved(plan, name, seconds)
                 if saved < max(WORTH_SECONDS, size * WORTH_SECONDS_A_BYTE):
                     plan.unworthy.add(name)
@@ -332,11 +328,11 @@ class Session(HandleSession):
 
     def _keys(self, plan: LivePlan, feed_dict: Any) -> list[Any]:
         """Return the key of each class now, ``None`` where a variable of it is being written."""
-        digests = {key.deref().name: self._digests.of(value) for key, value in feed_dict.items()}
+        digests = [self._digests.of(value) for value in feed_dict.values()]  # in the order of ``plan.feeds``
         found: list[Any] = []
         for group in plan.classes:
-            settled = self._versions.settled(group.cells)
-            feeds = tuple([digests[name] for name in group.feeds])
+            settled = not group.cells or self._versions.settled(group.cells)
+            feeds = tuple([digests[at] for at in group.places])
             found.append((group.number, self._versions.of(group.cells), feeds) if settled else None)
         return found
 

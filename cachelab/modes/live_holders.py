@@ -15,6 +15,7 @@ from cachelab.modes import copying
 from cachelab.modes.optimizer import taken
 from cachelab.modes.runner import aligned, own
 from cachelab.modes.variable import Store as VariableStore
+from cachelab.tf import hooks
 from cachelab.tf.trace import LABEL
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Wanted:
     @property
     def unserved(self) -> list[Any]:
         """The tensors that are not served."""
+        if not self.values:
+            return list(self.fetches)
         return [tensor for tensor in self.fetches if tensor.name not in self.values]
 
 
@@ -95,12 +98,20 @@ class Arrays:
         """Return what measures the op times of one run, and shows its optimised ``graph``."""
         return Tracer(graph=graph)
 
-    def prepare(self, _plan: LivePlan, _way: Way, wanted: Wanted) -> Issue:
+    def prepare(self, _plan: LivePlan, way: Way, wanted: Wanted) -> Issue:
         """Return what to run: fetches that are served are left out of TensorFlow's hands by :meth:`finish`."""
-        graph = self.session.graph
-        fetches = [*wanted.unserved, *(graph.get_tensor_by_name(name) for name in wanted.extra)]
-        feeds = {graph.get_tensor_by_name(name).ref(): value for name, value in wanted.values.items()}
+        fetches = wanted.unserved
+        if wanted.extra:
+            fetches = [*fetches, *(self.session.graph.get_tensor_by_name(name) for name in wanted.extra)]
+        feeds = dict(zip(self._references(way), wanted.values.values(), strict=True))
         return Issue(fetches, wanted.targets, feeds)
+
+    def _references(self, way: Way) -> tuple[Any, ...]:
+        """Return the references by which the served tensors are fed."""
+        if len(way.references) != len(way.serve):
+            tensors = (self.session.graph.get_tensor_by_name(name) for name, _at in way.serve)
+            way.references = tuple(tensor.ref() for tensor in tensors)
+        return way.references
 
     def finish(self, found: list[Any], fetch_list: list[Any], values: dict[str, Any]) -> list[Any]:
         """Return the user's results, copies in the place of kept values."""
@@ -131,11 +142,12 @@ class Handles(Arrays):
         self.note = _("`handle` adds one op a kept tensor to your graph.")
         self._makers: dict[str, Any] = {}
 
-    def prepare(self, _plan: LivePlan, _way: Way, wanted: Wanted) -> Issue:
+    @hooks.unobserved()
+    def prepare(self, _plan: LivePlan, way: Way, wanted: Wanted) -> Issue:
         """Return what to run, with handles in place of values."""
-        graph = self.session.graph
         fetches = [*wanted.unserved, *(self._maker(name) for name in wanted.extra)]
-        feeds = {graph.get_tensor_by_name(name).ref(): held.to_numpy_array() for name, held in wanted.values.items()}
+        held = (value.to_numpy_array() for value in wanted.values.values())
+        feeds = dict(zip(self._references(way), held, strict=True))
         return Issue(fetches, wanted.targets, feeds)
 
     def _maker(self, name: str) -> Any:
@@ -146,15 +158,18 @@ class Handles(Arrays):
                 found = self._makers[name] = tf1.get_session_handle(graph.get_tensor_by_name(name))
         return found
 
+    @hooks.unobserved()
     def finish(self, found: list[Any], fetch_list: list[Any], values: dict[str, Any]) -> list[Any]:
         """Return the user's results, with what handles hold in the place of kept values."""
         rest = iter(found)
         return [values[tensor.name].eval() if tensor.name in values else next(rest) for tensor in fetch_list]
 
+    @hooks.unobserved()
     def results(self, values: list[Any]) -> list[Any]:
         """Return results that are all served, out of their handles."""
         return [value.eval() for value in values]
 
+    @hooks.unobserved()
     def hold(self, name: str, value: Any, *, shared: bool) -> tuple[Any, int]:
         """Return a session handle, and the bytes behind it; a fetched array is held as it is."""
         if shared:
@@ -190,6 +205,7 @@ class Variables(Arrays):
         self._stores: dict[str, VariableStore] = {}
         self._ways: dict[Any, Issue | None] = {}
 
+    @hooks.unobserved()
     def prepare(self, plan: LivePlan, way: Way, wanted: Wanted) -> Issue:
         """Return what to run: copies of consumers on the variables, and ops that fill them."""
         key = (plan.fetches, plan.targets, plan.feeds, way.serve, way.keep)
@@ -236,22 +252,26 @@ class Variables(Arrays):
             targets.append(fill)
         return Issue(fetches, targets, {})
 
+    @hooks.unobserved()
     def finish(self, found: list[Any], fetch_list: list[Any], values: dict[str, Any]) -> list[Any]:
         """Return the user's results, with what variables hold in the place of kept values."""
         rest = iter(found)
         run = self.session.run
         return [run(values[t.name].read) if t.name in values else next(rest) for t in fetch_list]
 
+    @hooks.unobserved()
     def results(self, values: list[Any]) -> list[Any]:
         """Return results that are all served, read from their variables."""
         return list(self.session.run([store.read for store in values]))
 
+    @hooks.unobserved()
     def hold(self, name: str, value: Any, *, shared: bool) -> tuple[Any, int]:
         """Return the variable that was filled, and its bytes."""
         store = self._store(name)
         kept = value if shared else self.session.run(store.read)
         return store, int(getattr(kept, "nbytes", 0))
 
+    @hooks.unobserved()
     def drop(self, _store: Store) -> None:
         """Free the variables."""
         if self._stores and not self.session._closed:

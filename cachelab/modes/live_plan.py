@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Class:
-    """Tensors with the same sources: names of feeds and keys of variable cells, in a fixed order."""
+    """Tensors with the same sources: feeds, by their places among those of the call, and keys of variable cells."""
 
     number: int
-    feeds: tuple[str, ...]
+    places: tuple[int, ...]
     cells: tuple[str, ...]
 
 
@@ -42,6 +42,15 @@ class Way:
     needed: frozenset[str]
     mixes: bool
     spares: bool | None = None
+    references: tuple[Any, ...] = ()
+    """Of the served tensors, by which they are fed; for those who hold values, to be worked out once."""
+    _feeding: tuple[bool, ...] | None = None
+
+    def feeding(self, feeds: tuple[str, ...]) -> tuple[bool, ...]:
+        """Return which of the call's feeds are still fed."""
+        if self._feeding is None:
+            self._feeding = tuple(name in self.feeds for name in feeds)
+        return self._feeding
 
 
 class LivePlan:
@@ -104,7 +113,8 @@ class LivePlan:
             feeds = tuple(sorted(flat.tensor_name(source.of) for source in sources if source.kind == "feed"))
             cells = tuple(sorted(flat.cells[source.of].key for source in sources if source.kind == "cell"))
             at = len(self.classes)
-            self.classes.append(Class(number((feeds, cells)), feeds, cells))
+            places = tuple(self.feeds.index(name) for name in feeds)
+            self.classes.append(Class(number((feeds, cells)), places, cells))
             for row in members:
                 if flat.type[row] not in BOOKKEEPING:
                     self.class_of[flat.name[row]] = at
