@@ -330,3 +330,21 @@ def test_two_notebooks_at_once_have_their_own_marks(marked, lab_with_extension):
     marks.wait(A, OF_FIRST)
     marks.wait(D, OF_SECOND)
     assert marks.book.errors == []
+
+
+def test_notebook_7_has_the_marks_the_list_and_the_explorer(open_notebook, notebook7_with_extension, artifacts):
+    book = open_notebook(notebook7_with_extension, "seven.ipynb", LOAD, FIRST)
+    book.run(0)
+    book.run(1)
+    marks = Marks(book)
+    marks.wait(A, OF_FIRST)
+    marks.badge(1).get_by_text("50 % of op time recomputed").wait_for()
+    marks.page.locator(".cachelab-Mark").nth(1).click()
+    explorer = marks.page.locator(".cachelab-Tab .cachelab-explorer .xp")
+    explorer.locator('svg.graph [data-id="enc/B"][aria-pressed="true"]').wait_for()
+    assert marks.page.locator(".cachelab-Tab").bounding_box()["height"] > 300
+    marks.do("cachelab:line-details", line=5)
+    focused = marks.page.locator(".cachelab-LineRow:focus")
+    focused.wait_for()
+    assert focused.inner_text().split()[:3] == ["5", "R", "15"]
+    marks.page.screenshot(path=artifacts / "marks-notebook7.png")

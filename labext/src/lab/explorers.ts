@@ -56,6 +56,11 @@ export class Explorers {
     panel.disposed.connect(() => tab.dispose());
     tab.content.title.changed.connect(() => this.other.emit(tab));
     this.app.shell.add(tab, "main", { mode: "split-bottom", ref: panel.id });
+    if (!tab.isAttached) {
+      // Notebook 7 has room for one document in its main area.
+      tab.content.node.style.minHeight = "40vh";
+      this.app.shell.add(tab, "down");
+    }
     this.made.emit(tab);
     return tab;
   }
