@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { why } from "../../labext/src/shared/explain.ts";
 import type { RawRecording } from "../../labext/src/shared/format.ts";
+import { firstShown } from "../../labext/src/shared/opening.ts";
 import { Recording } from "../../labext/src/shared/recording.ts";
 
 /** Calls over ops a, b, c; each call is its letters of status and, for `r`, the witness of every op. */
@@ -29,6 +30,12 @@ test("a served value names the call that kept it only where no other call can ha
   const twice = recorded(["ccc"], ["ccc"], ["ssc"]).run;
   assert.equal(twice.madeBy(2, 0), -1);
   assert.equal(recorded(["pcc"], ["scc"]).run.madeBy(1, 0), -1);
+});
+
+test("the explorer begins with the first call that repeated work", () => {
+  assert.equal(firstShown(recorded(["ccc"], ["ccc"], ["rcc", 0], ["rrr", 0]).run), 2);
+  assert.equal(firstShown(recorded(["ccc"], ["ccc"], ["ccc"]).run), 1);
+  assert.equal(firstShown(recorded(["ccc"]).run), 0);
 });
 
 test("rows of one kind have the same status, witness and causes; others have another", () => {

@@ -10,7 +10,7 @@ import { arrange, buildTree, type Group, path, reveal, type Tree } from "./hiera
 import { InspectorPanel } from "./inspector.ts";
 import { MatrixPanel } from "./matrix.ts";
 import { ModesPanel, summary } from "./modes.ts";
-import { initiallyOpen } from "./opening.ts";
+import { firstShown, initiallyOpen } from "./opening.ts";
 import { goTo, type Target } from "./places.ts";
 import { PredictPanel } from "./predict.ts";
 import type { Execution, Recording } from "./recording.ts";
@@ -47,7 +47,7 @@ export class Explorer implements App {
     this.recording = recording;
     this.host = host;
     this.bundle = bundle;
-    const entry = Math.min(1, recording.run.calls.length - 1);
+    const entry = firstShown(recording.run);
     const graph = recording.run.calls[entry]?.graph ?? recording.raw.graphs[0].id;
     this.state = {
       mode: "run", entry, graph, selected: null, open: new Set(), dimmed: new Set(), tab: "matrix", traced: null, cuts: [], predict: null, pending: null, notice: null,

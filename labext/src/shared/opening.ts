@@ -1,10 +1,17 @@
-/** What is open at the start: scopes with redundant work, as long as the picture stays readable. */
+/** What is shown at the start: a call with redundant work, and the scopes with it open, as long as they can be read. */
 
 import type { App } from "./app.ts";
 import { arrange, type Group } from "./hierarchy.ts";
+import type { Execution } from "./recording.ts";
 import { RECOMPUTED, REUSED } from "./statuses.ts";
 
 const ROOM = 34;
+
+/** The call to begin with: the first that repeated work; without any the second, which could have. */
+export function firstShown(run: Execution): number {
+  const found = run.calls.findIndex((_, entry) => run.totals(entry).counts[RECOMPUTED] > 0);
+  return found >= 0 ? found : Math.min(1, run.calls.length - 1);
+}
 
 /** Ids of the groups to open: those with the most redundant time first, small ones only. */
 export function initiallyOpen(app: App): ReadonlySet<string> {
