@@ -180,6 +180,7 @@ class Plan:
         for ref in self.signature.fetches:
             for cell in self.closure.aliases.get(ref[0], ()):
                 yield from (Race(cell, ref[0], writer) for writer in self.later(ref[0], cell, None))
+        yield from self._rivals()
 
     def later(self, row: int, cell: int, ran: frozenset[int] | None) -> Iterable[int]:
         """Yield the writes that a fetched tensor may show, though ``row`` made it before them.
@@ -194,8 +195,6 @@ class Plan:
     @cached_property
     def _fetched(self) -> frozenset[int]:
         return frozenset(ref[0] for ref in self.signature.fetches)
-
-        yield from self._rivals()
 
     def _rivals(self) -> Iterable[Race]:
         """Yield pairs of writes of one variable of which nothing tells which comes first."""
