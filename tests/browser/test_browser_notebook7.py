@@ -25,7 +25,9 @@ def test_notebook_7_has_switch_menu_panel_badge_and_explorer(open_notebook, note
     page.locator(".cachelab-Badge").first.wait_for()
     show_panel(book).get_by_text("recording 3").first.wait_for()
     command(book, "cachelab:open-explorer")
-    page.locator(".cachelab-Tab .cachelab-explorer .xp").wait_for()
+    explorer = page.locator(".cachelab-Tab .cachelab-explorer .xp")
+    explorer.wait_for()
+    assert page.locator(".cachelab-Tab").bounding_box()["height"] > 400
     page.screenshot(path=artifacts / "shell-notebook7.png")
     page.reload()
     book.wait_ready()
