@@ -113,7 +113,7 @@ def made_up_record(model_name: str, graph: Any, *, served: bool = False, seed: i
     causes = (
         CauseRow("first", "", None, "first execution"),
         CauseRow("not_kept", names[0], 1, "ran on the inputs of call {call}; a value lives for one call only"),
-        CauseRow("feed", "images:0", 0, "`images` was fed new content in call {call}"),
+        CauseRow("feed", "images:0", 0, "`images` was fed other content than in call {call}"),
     )
     table = GraphTable(0, tuple(names), tuple(types), tuple(map(tuple, inputs)), tuple(map(tuple, control)), (-1,) * n)
     sources = tuple(Source(names[i], "feed", 0) for i in variables)

@@ -1,4 +1,4 @@
-"""Why an op could not be reused: the sources that differ from its latest earlier execution, in words."""
+"""Why an op could not be reused: the sources that differ from an earlier execution of it, in words."""
 
 from __future__ import annotations
 
@@ -77,6 +77,23 @@ class Reasons:
             known = self._versions[memo] = (versions, sources)
         return known
 
+    def alike(self, call: Judged, number: int, entry: Entry, other: int) -> bool:
+        """Tell whether a class had the same sources in call ``other``, whatever their versions.
+
+        The same variable of another session is another source.
+        """
+        if not self.same_scope(call, other):
+            return False
+        if entry.variant is call.variant:
+            return True
+        here = {self._history.versions[call.vector[slot]].source for slot in call.variant.classes[number]}
+        return here == self._known(entry, other)[1]
+
+    def same_scope(self, call: Judged, other: int) -> bool:
+        """Tell whether call ``other`` saw the same variables: those of the same session, or of one server."""
+        earlier = self._judged[other]
+        return earlier is not None and earlier.call.scope == call.call.scope
+
     def source_name(self, call: Judged, slot: int) -> str:
         """Return the name of a source as users know it: a tensor, a variable or an op."""
         flat = call.variant.plan.flat
@@ -138,7 +155,8 @@ class Reasons:
         back = None if version.call is None else call.call.index - version.call
         if kind == "feed":
             if known:
-                return CauseRow("feed", name, 0, _("`{name}` was fed new content").format(name=name), may)
+                text = _("`{name}` was fed other content than in call {call}").replace("{name}", name)
+                return CauseRow("feed", name, call.call.index - other, text, may)
             text = _("`{name}` is fed, and did not lead to it in call {call}").replace("{name}", name)
             return CauseRow("feed", name, call.call.index - other, text, may)
         if call.variant.slots[slot].of in call.variant.plan.strays and call.variant.slots[slot].kind == "outside":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from cachelab.explain.history import History, Judged
     from cachelab.explain.log import LoggedCall, Outcome
-    from cachelab.explain.plan import Plan
+    from cachelab.explain.plan import Plan, Race
     from cachelab.explain.verdicts import Verdicts
 
 CHEAP = frozenset({"Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "DynamicStitch"})
@@ -30,7 +30,7 @@ def findings(
     plans = _first_calls(parts.calls)
     for group in (
         _contradictions(parts.calls, verdicts),
-        _races(plans),
+        _races(parts.calls),
         _overlaps(judged, history),
         _built_twice(plans, parts),
         _grown(parts),
@@ -87,12 +87,13 @@ def _contradictions(calls: Sequence[LoggedCall], verdicts: Verdicts) -> Iterator
         yield Finding("same_by_coincidence", tuple(names), index, text)
 
 
-def _races(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
+def _races(calls: Iterable[LoggedCall]) -> Iterator[Finding]:
     seen: set[tuple[int, int, int]] = set()
-    for plan, call in plans:
+    for plan, traced in _by_plan(calls):
         flat = plan.flat
         for race in plan.races():
-            if (flat.id, race.reader, race.writer) in seen:
+            call = next((call for call in traced if _may_meet(race, call.outcome)), None)
+            if call is None or (flat.id, race.reader, race.writer) in seen:
                 continue
             seen.add((flat.id, race.reader, race.writer))
             both = _(
@@ -107,6 +108,25 @@ def _races(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
                 reader=flat.name[race.reader], cell=flat.cells[race.cell].name, writer=flat.name[race.writer]
             )
             yield Finding("race", (flat.name[race.reader], flat.name[race.writer]), call.index, text)
+
+
+def _by_plan(calls: Iterable[LoggedCall]) -> list[tuple[Plan, list[LoggedCall]]]:
+    """Return each plan with the first call of each of its outcomes; traced ones only, where there are any."""
+    found: dict[int, tuple[Plan, dict[Outcome | None, LoggedCall]]] = {}
+    for call in calls:
+        if call.plan is not None:
+            found.setdefault(call.plan.id, (call.plan, {}))[1].setdefault(call.outcome, call)
+    told = []
+    for plan, first in found.values():
+        traced = [call for outcome, call in first.items() if outcome is not None and outcome.complete]
+        told.append((plan, traced or list(first.values())))
+    return told
+
+
+def _may_meet(race: Race, outcome: Outcome | None) -> bool:
+    """Tell whether neither op of a race lies on a branch that was not taken."""
+    fates = {} if outcome is None else outcome.fates
+    return not any(fates.get(row, ("",))[0] == "t" for row in (race.reader, race.writer))
 
 
 def _overlaps(judged: Sequence[Judged | None], history: History) -> Iterator[Finding]:

@@ -71,7 +71,8 @@ class Judged:
     same
         Otherwise, for each class, the entries with an equal key that executed before, latest first.
     groups
-        The calls that ran ops of the graph before, one a (variant, outcome), latest first.
+        The calls that ran ops of the graph before, latest first: one a (variant, outcome) of all sessions, and one of
+        the call's own session.
     """
 
     call: LoggedCall
@@ -96,7 +97,7 @@ class History:
         self._stamp = 0
         self._vector_at: tuple[Any, tuple[int, ...]] = (None, ())
         self._executed: dict[tuple[int, int, int, int], dict[Entry, Run]] = {}
-        self._groups: dict[int, dict[tuple[Variant, Outcome], int]] = {}
+        self._groups: dict[Any, dict[tuple[Variant, Outcome], int]] = {}
         self._latest: dict[int, Run] = {}
         self._run_of: dict[tuple[int, int], Run] = {}
         self._gone: dict[tuple[int, int], frozenset[int]] = {}
@@ -189,7 +190,7 @@ class History:
                 )
             handles[call.handle] = vector
         graph = plan.flat.id
-        judged = Judged(call, variant, outcome, vector, groups=self._groups_before(graph, variant, outcome))
+        judged = Judged(call, variant, outcome, vector, groups=self._groups_before(call, variant, outcome))
         run = self._latest.get(graph)
         if run is not None and _is_repeat(run, judged):
             judged.repeats = run.call
@@ -216,15 +217,19 @@ class History:
         return vector
 
     def _groups_before(
-        self, graph: int, variant: Variant, outcome: Outcome
+        self, call: LoggedCall, variant: Variant, outcome: Outcome
     ) -> tuple[tuple[Variant, Outcome, int], ...]:
-        """Return who ran before, latest first; one that ran the very same ops makes all earlier ones irrelevant."""
-        found = []
-        for (other, theirs), call in reversed(self._groups.get(graph, {}).items()):
-            found.append((other, theirs, call))
-            if other is variant and theirs is outcome:
-                break
-        return tuple(found)
+        """Return who ran before, latest first; one that ran the very same ops makes all earlier ones irrelevant.
+
+        That holds for the session's own calls and for those of all sessions: another session's is no substitute.
+        """
+        graph, found = variant.plan.flat.id, {}
+        for among in (graph, (graph, call.scope)):
+            for (other, theirs), earlier in reversed(self._groups.get(among, {}).items()):
+                found[earlier] = (other, theirs, earlier)
+                if other is variant and theirs is outcome:
+                    break
+        return tuple(found[earlier] for earlier in sorted(found, reverse=True))
 
     def last(self, judged: Judged, number: int) -> tuple[tuple[Entry, int], ...]:
         """Return who executed ops of class ``number`` before, under any key, latest first."""
@@ -267,9 +272,10 @@ class History:
         call, variant, outcome = judged.call, judged.variant, judged.outcome
         graph = variant.plan.flat.id
         self._vectors[call.index] = judged.vector
-        groups = self._groups.setdefault(graph, {})
-        groups.pop((variant, outcome), None)
-        groups[variant, outcome] = call.index
+        for among in (graph, (graph, call.scope)):
+            groups = self._groups.setdefault(among, {})
+            groups.pop((variant, outcome), None)
+            groups[variant, outcome] = call.index
         run = self._run_of.get(variant.id)
         if run is not None and _is_repeat(run, judged):
             run.call = call.index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cachelab.explain import causes as why
@@ -116,7 +117,7 @@ class Verdicts:
                     if entry.variant is other and other_call == earlier
                 )
                 moved.update(slot for part in slots for slot, _known in part)
-            groups.append((other.id, outcome, index - earlier, slots))
+            groups.append((other.id, outcome, index - earlier, self._reasons.same_scope(call, earlier), slots))
         named = tuple(
             (slot, *self._reasons.writer(call, version), _state(version.value))
             for slot in sorted(moved)
@@ -129,7 +130,7 @@ class Verdicts:
     def _build(self, call: Judged) -> Columns:
         verdicts: dict[int, tuple[str, int | None, tuple[int, ...]]] = {}
         for number, members in enumerate(call.variant.members):
-            memo: dict[tuple[int, int], tuple[int, ...]] = {}
+            memo = _Memo()
             for row in members:
                 verdicts[row] = self._verdict(call, number, row, memo)
         order, table = call.variant.plan.shown, self._tables[call.variant.plan.flat.id]
@@ -197,7 +198,7 @@ class Verdicts:
         return number
 
     def _verdict(
-        self, call: Judged, number: int, row: int, memo: dict[tuple[int, int], tuple[int, ...]]
+        self, call: Judged, number: int, row: int, memo: _Memo
     ) -> tuple[str, int | None, tuple[int, ...]]:
         """Return (status letter, calls back to the witness, causes) of one op."""
         outcome, index = call.outcome, call.call.index
@@ -217,17 +218,34 @@ class Verdicts:
                 "not_kept", "", back, _("ran on the same values in call {call}; values live for one call only")
             )
             return "r", back, (self.cause(kept),)
-        last = _latest(self._history.last(call, number), row)
+        last = self._nearest(call, number, row, memo)
         if last is None:
             return "c", None, (self.cause(CauseRow("first", "", None, _("no earlier completed call ran this op"))),)
         entry, earlier = last
-        if (earlier, entry.number) not in memo:
+        if (earlier, entry.number) not in memo.causes:
             found = self._reasons.differing(call, number, entry, earlier)
-            memo[earlier, entry.number] = tuple(self.cause(cause) for cause in found)
-        listed = memo[earlier, entry.number]
+            memo.causes[earlier, entry.number] = tuple(self.cause(cause) for cause in found)
+        listed = memo.causes[earlier, entry.number]
         if call.call.shared and all(self.causes[cause].kind == "overlap" for cause in listed):
             return "x", None, listed
         return "c", None, listed
+
+    def _nearest(self, call: Judged, number: int, row: int, memo: _Memo) -> tuple[Entry, int] | None:
+        """Return the execution that an op is compared with: the latest one with the same sources, or else the latest.
+
+        An evaluation after some training steps is told apart from the evaluation before, not from the last step.
+        """
+        if memo.last is None:
+            memo.last = self._history.last(call, number)
+        ran = [found for found in memo.last if _executed(found[0], row)]
+        for entry, earlier in ran:
+            alike = memo.alike.get((earlier, entry.number))
+            if alike is None:
+                alike = self._reasons.alike(call, number, entry, earlier)
+                memo.alike[earlier, entry.number] = alike
+            if alike:
+                return entry, earlier
+        return ran[0] if ran else None
 
     @staticmethod
     def _has_effect(call: Judged, row: int) -> bool:
@@ -246,12 +264,22 @@ class Verdicts:
         return flat.cells[written[0]].name if written and row not in flat.draws else flat.name[row]
 
 
+@dataclass(slots=True)
+class _Memo:
+    """What the verdicts on the ops of one class share: who executed before, alike or not, and the causes."""
+
+    last: tuple[tuple[Entry, int], ...] | None = None
+    alike: dict[tuple[int, int], bool] = field(default_factory=dict)
+    causes: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+
+
 def _latest(entries: tuple[tuple[Entry, int], ...], row: int) -> tuple[Entry, int] | None:
     """Return the latest of ``entries`` in which ``row`` executed, with its call."""
-    for entry, call in entries:
-        if row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number:
-            return entry, call
-    return None
+    return next((found for found in entries if _executed(found[0], row)), None)
+
+
+def _executed(entry: Entry, row: int) -> bool:
+    return row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number
 
 
 def _state(value: Any) -> Any:

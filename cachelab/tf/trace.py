@@ -88,8 +88,7 @@ class TraceReader:
             for row in plan.closure.order
             for member in flat.members.get(row, ())
         }
-        if optimized:
-            plan.bypass(self._above())
+        self._suspects = self._above() if optimized else ()
 
     def graph(self, partitions: Iterable[Any]) -> None:
         """Take in the optimised graph (``RunMetadata.partition_graphs``)."""
@@ -108,6 +107,8 @@ class TraceReader:
 
     def assumed(self) -> Outcome | None:
         """Return what ran in a call without a trace, from a traced call of the same plan; ``None`` if that varies."""
+        if not self._outcomes:
+            self.plan.bypass(self._suspects)
         if self.plan.conditional or not self._outcomes:
             return None
         if self._derived is None:
@@ -136,7 +137,8 @@ class TraceReader:
                     graph.setdefault(self.plan.flat.name[row], parse(label))
                     names.add(self.plan.flat.name[row])
             rewritten = frozenset(self._shown(name) for name in self._graph if REWRITTEN.match(name))
-            self.plan.bypass(self._unreached(executed), self._strays(executed))
+            suspects = () if self._as_built(executed) else self._suspects
+            self.plan.bypass([*self._unreached(executed), *suspects], self._strays(executed))
             fates = Fates(self.plan, self._twins, graph, rewritten, inner, complete=self.has_graph)
             for key in executed:
                 if (called, key) not in self._rows:
@@ -166,7 +168,7 @@ class TraceReader:
         """Fed tensors that lead to other fed tensors: graph optimisation can compute from them all the same.
 
         Of ``(x + x) * c`` with ``x`` and the sum fed it may make one kernel that takes ``x``; as ``x`` may be needed
-        otherwise too, the trace does not tell.
+        otherwise too, the trace tells only if it left all ops as they were built.
         """
         flat, feeds = self.plan.flat, self.plan.signature.feeds
         found: set[Ref] = set()
@@ -195,6 +197,27 @@ class TraceReader:
         return [
             ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
         ]
+
+    def _as_built(self, executed: Iterable[tuple[str, str]]) -> bool:
+        """Tell whether all nodes that took inputs are ops of the graph with the very inputs that they were built with.
+
+        Then no optimisation can have looked through a fed tensor.
+        """
+        if not self._suspects:
+            return True
+        flat = self.plan.flat
+        for name, label in executed:
+            node = parse(label)
+            if name.startswith("_") or not node.inputs:
+                continue
+            row = flat.index.get(name)
+            if row is None or node.type != flat.type[row] or len(node.inputs) != len(flat.inputs[row]):
+                return False
+            for taken, (source, port) in zip(node.inputs, flat.inputs[row], strict=True):
+                built = f"{flat.name[source]}:{port}" if port else flat.name[source]
+                if taken != built and not re.fullmatch(rf"_arg_{re.escape(flat.name[source])}_{port}_\d+", taken):
+                    return False
+        return True
 
     def _strays(self, executed: Iterable[tuple[str, str]]) -> list[int]:
         """Return ops that ran though the call doesn't need them, as something it feeds lies between."""

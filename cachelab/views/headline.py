@@ -28,7 +28,7 @@ NOTHING_TODO = "Call `Session.run`, `Tensor.eval`, a callable or a concrete func
 _CAUSES = {
     "first": "no earlier call ran these ops",
     "not_kept": "equal inputs, but values live for one call only",
-    "feed": "new content was fed",
+    "feed": "other content was fed",
     "variable": "a variable was written",
     "effect": "the effect has to happen in each call",
     "random": "new numbers are drawn in each call",

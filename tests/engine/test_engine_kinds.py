@@ -138,7 +138,71 @@ def test_kinds_a_tensor_that_is_fed_now_or_was_then_is_named_as_such(graph):
     (fed,) = op(record, 1, "y").causes
     assert (fed.kind, fed.source, fed.text) == ("feed", "h:0", "`h:0` is fed, and did not lead to it in call 0")
     (back,) = op(record, 2, "y").causes
-    assert (back.kind, back.source, back.text) == ("feed", "x:0", "`x:0` is fed, and did not lead to it in call 1")
+    # Call 0 is the one to compare with, as `x:0` led to it there too.
+    assert (back.kind, back.source, back.text) == ("feed", "x:0", "`x:0` was fed other content than in call 0")
+
+
+def test_kinds_an_op_is_told_apart_from_the_execution_most_like_it(graph):
+    """An evaluation after a step differs by the variable, though the step's own read came later and was fed other x."""
+    x = tf1.placeholder(tf.float32, [], "x")
+    w, shift = variable("w"), variable("shift")
+    h = tf.multiply(x, w, name="h")
+    step = w.assign_add(h, read_value=False)
+    served = tf.multiply(tf.add(h, shift, name="shifted"), 2.0, name="served")
+    read = shift.read_value()
+    alone = tf.square(read, name="alone")
+
+    def program(session):
+        session.run([w.initializer, shift.initializer])
+        session.run([served, alone], {x: 1.0})  # 1
+        session.run(step, {x: 2.0})  # 2
+        session.run([served, alone], {x: 1.0})  # 3
+        session.run(alone, {read: 5.0})  # 4
+        session.run(shift.assign(3.0))  # 5
+        session.run(alone)  # 6
+
+    record = recorded(program, config=off())
+    assert causes(record, 2, "h") == [("feed", "x:0", 1)]
+    assert op(record, 2, "h").causes[0].text == "`x:0` was fed other content than in call 1"
+    assert [kind for kind, _, _ in causes(record, 3, "h")] == ["feed", "variable"]  # the step is no less like it
+    assert causes(record, 3, "served") == [("variable", "w", 2)]
+    assert causes(record, 6, "alone") == [("variable", "shift", 5)]
+
+
+def test_kinds_each_session_is_compared_with_itself(graph):
+    v = variable()
+    y = tf.multiply(v, 2.0, name="y")
+    add = v.assign_add(1.0, read_value=False)
+
+    def program(session):
+        with tf1.Session() as other:
+            for one in (session, other):
+                one.run(v.initializer)
+            for one in (session, other):
+                one.run(y)  # 2 and 3
+            session.run(add)  # 4
+            session.run(y)  # 5
+            other.run(y)  # 6
+
+    record = recorded(program)
+    assert causes(record, 3, "y") == [("new_session", "v", 2)]
+    assert causes(record, 5, "y") == [("variable", "v", 4)]
+    assert (op(record, 6, "y").status, op(record, 6, "y").witness) == ("recomputed", 3)
+
+
+def test_kinds_a_fed_tensor_above_another_counts_only_if_the_optimiser_may_have_used_it(graph):
+    x = tf1.placeholder(tf.float32, [], "x")
+    h = tf.py_function(tf.exp, [x], tf.float32)
+    y = tf.square(h, name="y")
+    z = tf.square(x, name="z")
+
+    def program(session):
+        session.run(y, {h: 5.0})
+        session.run([y, z], {h: 5.0, x: 1.0})
+        session.run([y, z], {h: 5.0, x: 2.0})
+
+    record = recorded(program)
+    assert [op(record, call, "y").status for call in range(3)] == ["computed", "recomputed", "recomputed"]
 
 
 def iterated(function):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import tensorflow as tf
 from engine_kinds import causes, kinds, off, op, recorded, variable
 
@@ -134,3 +135,19 @@ def test_kinds_an_op_of_a_loop_that_its_function_renamed_is_counted_by_trip(grap
     counts = {found.name: found.count for found in recorded(program).executions(0) if not found.bookkeeping}
     assert counts["while/body/mul"] == 3
     assert counts["while/cond/Less"] == 4
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_kinds_a_read_on_a_branch_that_no_call_took_races_with_nothing(graph, control_flow, second):
+    """A batch norm's moving averages are read in one branch of a conditional and updated in steps that take the other."""
+    training = tf1.placeholder(tf.bool, [], "training")
+    mean = variable("mean")
+    update = tf1.assign_add(mean, 1.0)
+    used = tf.identity(tf.cond(training, lambda: tf.constant(5.0), mean.read_value), name="used")
+
+    def program(session):
+        session.run(mean.initializer)
+        session.run([used, update], {training: True})
+        session.run([used, update], {training: second})
+
+    assert ("race" in kinds(recorded(program))) is not second

@@ -84,7 +84,7 @@ SOURCES = (
 CAUSES = (
     CauseRow("first", "", None, "first execution"),
     CauseRow("not_kept", "x:0", 1, "ran on the `x` and `enc/W` of call {call}; a value lives for one call only"),
-    CauseRow("feed", "idx:0", 0, "`idx` was fed new content in call {call}"),
+    CauseRow("feed", "idx:0", 0, "`idx` was fed other content than in call {call}"),
     CauseRow("variable", "head/W", 1, "`train_op` wrote `head/W` in call {call}"),
     CauseRow("effect", "head/W", None, "writes `head/W`: has to happen in each call"),
     CauseRow("not_kept", "enc/Tanh:0", 1, "call {call} kept the value; `x`, `enc/W` and `enc/b` have not changed"),
