@@ -197,9 +197,7 @@ class Verdicts:
             texts.append(text)
         return number
 
-    def _verdict(
-        self, call: Judged, number: int, row: int, memo: _Memo
-    ) -> tuple[str, int | None, tuple[int, ...]]:
+    def _verdict(self, call: Judged, number: int, row: int, memo: _Memo) -> tuple[str, int | None, tuple[int, ...]]:
         """Return (status letter, calls back to the witness, causes) of one op."""
         outcome, index = call.outcome, call.call.index
         if row not in outcome.ran:

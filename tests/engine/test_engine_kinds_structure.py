@@ -139,7 +139,7 @@ def test_kinds_an_op_of_a_loop_that_its_function_renamed_is_counted_by_trip(grap
 
 @pytest.mark.parametrize("second", [True, False])
 def test_kinds_a_read_on_a_branch_that_no_call_took_races_with_nothing(graph, control_flow, second):
-    """A batch norm's moving averages are read in one branch of a conditional and updated in steps that take the other."""
+    """Moving averages of a batch norm are read in one branch, and updated in steps that take the other."""
     training = tf1.placeholder(tf.bool, [], "training")
     mean = variable("mean")
     update = tf1.assign_add(mean, 1.0)
