@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +65,12 @@ class CacheLabMagics(Magics):
             command = "help"
         method = getattr(self, f"do_{command}", None)
         if method is None:
-            raise UsageError(
-                _("%cachelab has no subcommand {command!r}; %cachelab help lists them.").format(command=command)
-            )
+            known = [name.removeprefix("do_") for name in dir(self) if name.startswith("do_")]
+            close = difflib.get_close_matches(command, known, 1)
+            said = _("%cachelab has no subcommand {command!r}; ").format(command=command)
+            if close:
+                said += _("did you mean {close!r}? ").format(close=close[0])
+            raise UsageError(said + _("%cachelab help lists them."))
         try:
             method(rest.strip())
         except CacheLabError as error:

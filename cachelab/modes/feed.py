@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cachelab.modes import code
 from cachelab.modes.keeping import Keeping
-from cachelab.modes.runner import aligned, own
+from cachelab.modes.runner import aligned, own, size_of
 
 if TYPE_CHECKING:
     from cachelab.material import CallMaterial
@@ -56,10 +56,10 @@ class Feed(Keeping):
         token = self.script.same_as(tensor.rpartition(":")[0], call.index)
         slot = self.values.setdefault((call.session, tensor), {})
         if self.slots is not None and len(slot) >= self.slots:
-            self._held -= sum(int(old.nbytes) for old in slot.values())
+            self._held -= sum(map(size_of, slot.values()))
             slot.clear()
         slot[token] = aligned(own(value) if shared or self.script.has_references else value)
-        self._held += int(getattr(value, "nbytes", 0))
+        self._held += size_of(value)
         self.bytes_held = max(self.bytes_held, self._held)
 
     def code(self) -> str:

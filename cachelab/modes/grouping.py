@@ -180,7 +180,8 @@ class Grouped(Mode):
                 break
             for name, count in sorted(self.draws(group).items()):
                 if name in closure:
-                    kind = _("random op") if name in script.effects(group[0]).random else _("iterator op")
+                    random = any(name in script.effects(member).random for member in group)
+                    kind = _("random op") if random else _("iterator op")
                     return _("{kind} `{op}` ran {count} times in `run`, once in `{mode}`").format(
                         kind=kind, op=name, count=count, mode=self.name
                     )

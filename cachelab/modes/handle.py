@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from cachelab.modes import code
 from cachelab.modes.keeping import Keeping
+from cachelab.modes.runner import size_of
 
 if TYPE_CHECKING:
     from cachelab.material import CallMaterial
@@ -59,7 +60,7 @@ class Handle(Keeping):
 
     def measure(self, _runner: Runner) -> None:
         """Measure the bytes that the handles keep now, by reading them."""
-        self.bytes_held = max(self.bytes_held, sum(int(handle.eval().nbytes) for handle in self.values.values()))
+        self.bytes_held = max(self.bytes_held, sum(size_of(handle.eval()) for handle in self.values.values()))
 
     def code(self) -> str:
         """Return code that keeps the cuts as session handles."""

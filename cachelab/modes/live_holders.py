@@ -13,7 +13,7 @@ from tensorflow.python.ops import session_ops
 from cachelab.i18n import translate as _
 from cachelab.modes import copying
 from cachelab.modes.optimizer import taken
-from cachelab.modes.runner import aligned, own
+from cachelab.modes.runner import aligned, own, size_of
 from cachelab.modes.variable import Store as VariableStore
 from cachelab.tf import hooks
 from cachelab.tf.trace import LABEL
@@ -125,10 +125,7 @@ class Arrays:
     def hold(self, _name: str, value: Any, *, shared: bool) -> tuple[Any, int]:
         """Return what to keep of a fetched value, and its bytes; a copy where the user has the array too."""
         kept = aligned(own(value) if shared else value)
-        size = getattr(kept, "nbytes", None)
-        if size is None or getattr(getattr(kept, "dtype", None), "hasobject", False):
-            size = sum(len(item) for item in getattr(kept, "flat", [kept]))
-        return kept, int(size)
+        return kept, size_of(kept)
 
     def drop(self, store: Store) -> None:
         """Release what is kept."""
@@ -173,10 +170,10 @@ class Handles(Arrays):
     def hold(self, name: str, value: Any, *, shared: bool) -> tuple[Any, int]:
         """Return a session handle, and the bytes behind it; a fetched array is held as it is."""
         if shared:
-            return _Direct(own(value)), int(getattr(value, "nbytes", 0))
+            return _Direct(own(value)), size_of(value)
         dtype = self.session.graph.get_tensor_by_name(name).dtype.base_dtype
         held = session_ops.TensorHandle(value, dtype, self.session)
-        return held, int(getattr(held.eval(), "nbytes", 0))
+        return held, size_of(held.eval())
 
 
 class _Direct:
@@ -269,7 +266,7 @@ class Variables(Arrays):
         """Return the variable that was filled, and its bytes."""
         store = self._store(name)
         kept = value if shared else self.session.run(store.read)
-        return store, int(getattr(kept, "nbytes", 0))
+        return store, size_of(kept)
 
     @hooks.unobserved()
     def drop(self, _store: Store) -> None:

@@ -220,6 +220,14 @@ def own(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
+def size_of(value: Any) -> int:
+    """Return the bytes of a fetched value; a scalar string is plain ``bytes``, an array of strings points at them."""
+    size = getattr(value, "nbytes", None)
+    if size is None or getattr(getattr(value, "dtype", None), "hasobject", False):
+        return sum(len(item) for item in getattr(value, "flat", [value]) if isinstance(item, bytes | str))
+    return int(size)
+
+
 def aligned(value: Any) -> Any:
     """Return an array that TensorFlow can take without a copy: contiguous and 64-byte-aligned.
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 from cachelab.modes import code, copying
 from cachelab.modes.cuts import op_of
 from cachelab.modes.keeping import Keeping
+from cachelab.modes.runner import size_of
 
 if TYPE_CHECKING:
     from cachelab.material import CallMaterial
@@ -139,7 +140,7 @@ class Variable(Keeping):
         """Measure the bytes that the variables keep now, by reading them."""
         self.bytes_held = 0
         for session, store in self._touched:
-            self.bytes_held += int(getattr(runner.sessions[session].run(store.read), "nbytes", 0))
+            self.bytes_held += size_of(runner.sessions[session].run(store.read))
 
     def code(self) -> str:
         """Return code that stores the cuts in variables and builds their consumers on them."""
