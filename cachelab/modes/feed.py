@@ -42,6 +42,8 @@ class Feed(Keeping):
         ]
         values = self.run_fed(runner, call, plan, fetches, served, extra)
         found = dict(zip(call.fetches, values, strict=False))
+        # What is fed and fetched comes back as it was fed: a scalar string as an array, no more as ``bytes``.
+        found.update((name, own(kept[name])) for name in call.fetches if name in kept)
         more = dict(zip(extra, values[len(fetches) - len(extra) :], strict=True))
         for tensor in plan.keep:
             self._put(call, tensor, found[tensor] if tensor in found else more[tensor], shared=tensor in found)

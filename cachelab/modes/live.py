@@ -199,6 +199,10 @@ class Session(HandleSession):
         target_list, _fetches, feed_dict = arguments[:3]
         with self._lock:
             self._threads.add(threading.get_ident())
+            if self._holder.adds_ops and self._graph.finalized:  # as people do once it is built, and then train
+                self._holder.drop(self._store)
+                self._store.forget_all()
+                self._holder = holder_of(self.mode, self)
             keys = self._keys(plan, feed_dict)
             way = self._way(plan, keys)
             values = {name: self._store.get(keys[at], name) for name, at in way.serve}

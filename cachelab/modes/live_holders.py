@@ -89,6 +89,8 @@ class Arrays:
     note = ""
     overwrites = False
     """Whether keeping a value overwrites the earlier one of the same tensor in place."""
+    adds_ops = False
+    """Whether keeping or serving a value may add ops to the graph."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -133,6 +135,8 @@ class Arrays:
 
 class Handles(Arrays):
     """Holds session handles and feeds them; adds one op a kept tensor."""
+
+    adds_ops = True
 
     def __init__(self, session: Any) -> None:
         super().__init__(session)
@@ -195,6 +199,7 @@ class Variables(Arrays):
     """Holds values in variables, and runs copies of their consumers; adds those to the graph."""
 
     overwrites = True
+    adds_ops = True
 
     def __init__(self, session: Any) -> None:
         super().__init__(session)

@@ -109,6 +109,11 @@ class Store:
         for key in list(self._keys.get(tensor, ())):
             self._drop(key, tensor)
 
+    def forget_all(self) -> None:
+        """Drop every value; the counts go on."""
+        for tensor in list(self._keys):
+            self.forget(tensor)
+
     def tensors(self, key: Any) -> frozenset[str]:
         """Return the tensors kept under a key."""
         return frozenset(self.entries.get(key, ()))

@@ -202,6 +202,23 @@ def test_partial_run_still_works_and_its_writes_are_not_served():
         assert float(session.run(read)) == 9.0
 
 
+@pytest.mark.parametrize("mode", ["handle", "variable"])
+def test_a_graph_finalized_meanwhile_gets_no_more_ops(mode):
+    """Values were kept already when it was finalized; serving them added ops, and that error reached the user."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [600], "x")
+        h = tf.sort(tf.tanh(x))
+        y, z = tf.reduce_sum(h), tf.reduce_max(h)
+    feed = {x: np.linspace(-1.0, 1.0, 600, dtype="f")}
+    with Session(graph=graph, mode=mode) as session:
+        expected = [session.run(y, feed) for _ in range(3)][0]
+        graph.finalize()
+        assert [session.run(y, feed) for _ in range(3)] == [expected] * 3
+        assert session.run(z, feed) == np.tanh(np.float32(1.0))
+        assert "finalized" in session.cache_info().note
+
+
 def test_finalized_graph_feeds_arrays_instead_and_says_so():
     program = two_fetches()
     program.graph.finalize()

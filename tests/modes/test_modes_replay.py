@@ -151,6 +151,38 @@ def test_target_op_in_a_shared_run():
             assert any("`v` is written at setup" in note for note in replay.notes)
 
 
+def test_scalar_strings_are_kept_like_other_values():
+    """TensorFlow hands a scalar string out as ``bytes``, which have no ``nbytes``; summaries are such values."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [], "x")
+        v = tf1.get_variable("v", initializer=1.0, use_resource=True)
+        tf.strings.join([tf.as_string(x), "!"], name="text")
+        tf1.summary.scalar("loss", x * v)
+        v.assign_add(1.0, name="bump", read_value=False)
+        init = tf1.global_variables_initializer()
+    one, two = {"x:0": 3.0}, {"x:0": 4.0}
+    texts = [(["text:0", "loss:0"], feed) for feed in (one, one, two, two, one)]
+    program = Program(graph, init, [*texts, (["bump"], {}), *texts])
+    for mode in KEEPING:
+        replay = modes.replay(record(program), mode, repeats=1)
+        assert (replay.applicable, replay.equality) == (True, "equal"), replay.reason
+        assert replay.result.bytes_held >= len(b"3.000000!")
+
+
+def test_a_random_op_is_called_so_whichever_call_of_the_run_draws():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [], "x")
+        tf.square(x, name="y")
+        tf.random.uniform([8], name="noise")
+        init = tf1.no_op()
+    feed = {"x:0": 3.0}
+    program = Program(graph, init, [(["y:0"], feed), *2 * [(["noise/RandomUniform:0"], {})]])
+    replay = modes.replay(record(program), "joint", repeats=1)
+    assert "random op `noise/RandomUniform` ran 2 times in `run`, once in `joint`" in replay.reason
+
+
 def test_random_stream_goes_on_where_the_consumers_draw(recordings):
     """The kept tensor lies before the dropout: each call draws as it did in the recording."""
     replay = recordings("dropout")[2].replay("feed")
