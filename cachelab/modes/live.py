@@ -200,9 +200,9 @@ class Session(HandleSession):
         with self._lock:
             self._threads.add(threading.get_ident())
             if self._holder.adds_ops and self._graph.finalized:  # as people do once it is built, and then train
-                self._holder.drop(self._store)
+                former, self._holder = self._holder, holder_of(self.mode, self)
+                former.drop(self._store)
                 self._store.forget_all()
-                self._holder = holder_of(self.mode, self)
             keys = self._keys(plan, feed_dict)
             way = self._way(plan, keys)
             values = {name: self._store.get(keys[at], name) for name, at in way.serve}
