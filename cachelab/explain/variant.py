@@ -88,6 +88,7 @@ class Variant:
         """Return row -> bit set of slots that its value depends on; loops are iterated until nothing changes."""
         closed = self.plan.closure
         masks: dict[int, int] = {}
+        dead: dict[int, int] = {}
         own: dict[int, dict[int, int]] = {}
         in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
         done: set[int] = set()
@@ -96,15 +97,18 @@ class Variant:
                 continue
             cycle = in_cycle.get(row)
             if cycle is None:
-                masks[row] = self._mask(row, masks, own, certain=certain)
+                masks[row] = self._mask(row, masks, dead, own, certain=certain)
+                if row in self.plan.dead:
+                    dead[row] = self._deadness(row, masks, dead)
                 continue
             changed = True
             while changed:
                 changed = False
                 for member in cycle:
-                    mask = self._mask(member, masks, own, certain=certain) | masks.get(member, 0)
-                    if mask != masks.get(member):
-                        masks[member] = mask
+                    mask = self._mask(member, masks, dead, own, certain=certain) | masks.get(member, 0)
+                    gone = self._deadness(member, masks, dead) if member in self.plan.dead else 0
+                    if (mask, gone) != (masks.get(member), dead.get(member, 0)):
+                        masks[member], dead[member] = mask, gone
                         changed = True
             done.update(cycle)
         bypassed = 0
@@ -114,7 +118,32 @@ class Variant:
             bypassed |= self._bit(Slot("outside", stray))
         return {row: mask | bypassed if mask else 0 for row, mask in masks.items()} if bypassed else masks
 
-    def _mask(self, row: int, masks: dict[int, int], own: dict[int, dict[int, int]], *, certain: bool) -> int:
+    def _deadness(self, row: int, masks: dict[int, int], dead: dict[int, int]) -> int:
+        """Return the slots that decide whether an op's output is dead: those of the predicates above it.
+
+        A control edge from an op of a branch carries that and nothing else: not the values that the op was given.
+        """
+        plan, flat = self.plan, self.plan.flat
+        mask = 0
+        for other in plan.closure.waits[row]:
+            mask |= dead.get(other, 0)
+        if flat.type[row] not in SWITCHES:
+            return mask
+        target = flat.resolve(flat.inputs[row][1], plan.signature.feeds)
+        if target in plan.signature.feeds:
+            return mask | self._bit(Slot("feed", target))
+        known = target[0] != OUTSIDE and not plan.closure.aliases.get(target[0])
+        return mask | masks.get(target[0] if known else row, 0)
+
+    def _mask(
+        self,
+        row: int,
+        masks: dict[int, int],
+        dead: dict[int, int],
+        own: dict[int, dict[int, int]],
+        *,
+        certain: bool,
+    ) -> int:
         plan, flat = self.plan, self.plan.flat
         mask = 0
         for ref in plan.closure.fed.get(row, ()):
@@ -144,8 +173,7 @@ class Variant:
         if drawn:
             mask |= self._bit(Slot("draw", row))
         for control in flat.control[row]:
-            if control in plan.dead:
-                mask |= masks.get(control, 0)
+            mask |= dead.get(control, 0)
         for ref in flat.outputs.get(row, ()):
             target = flat.resolve(ref, plan.signature.feeds)
             mask |= self._bit(Slot("feed", target)) if target in plan.signature.feeds else masks.get(target[0], 0)

@@ -151,3 +151,46 @@ def test_kinds_a_read_on_a_branch_that_no_call_took_races_with_nothing(graph, co
         session.run([used, update], {training: second})
 
     assert ("race" in kinds(recorded(program))) is not second
+
+
+def test_kinds_a_control_edge_inside_a_branch_carries_no_value(graph, control_flow):
+    """It says that the branch is taken, so the predicate counts; what the op before it was given does not."""
+    flag, x, z = (
+        tf1.placeholder(kind, [], name) for kind, name in ((tf.bool, "flag"), (tf.float32, "x"), (tf.float32, "z"))
+    )
+
+    def branch():
+        with tf.control_dependencies([tf.exp(z)]):
+            return tf.multiply(x, 2.0)
+
+    out = tf.identity(tf.cond(flag, branch, lambda: x), name="out")
+
+    def program(session):
+        for way, other in ((True, 1.0), (True, 2.0), (False, 2.0), (True, 3.0)):
+            session.run(out, {flag: way, x: 1.0, z: other})
+
+    record = recorded(program, config=off())
+    assert [op(record, call, "out").status for call in range(4)] == ["computed", "recomputed", "computed", "recomputed"]
+    assert op(record, 3, "out").witness == 1
+    assert causes(record, 2, "out") == [("feed", "flag:0", 1)]
+
+
+def test_kinds_a_loop_that_writes_one_variable_and_sums_another_is_redundant(graph, control_flow):
+    n, count, step = tf1.placeholder(tf.int32, [], "n"), variable("count"), variable("step")
+
+    def body(i, total):
+        with tf.control_dependencies([count.assign_add(1.0)]):
+            return i + 1, total + step
+
+    total = tf.identity(tf.while_loop(lambda i, _: i < n, body, (0, 0.0))[1], name="total")
+    counted = tf.identity(count.read_value(), name="counted")
+
+    def program(session):
+        session.run([count.initializer, step.initializer])
+        for trips in (2, 2, 3):
+            session.run(total, {n: trips})
+            session.run(counted)
+
+    record = recorded(program, config=off())
+    assert [op(record, call, "total").status for call in (1, 3, 5)] == ["computed", "recomputed", "computed"]
+    assert [op(record, call, "counted").status for call in (2, 4, 6)] == ["computed"] * 3

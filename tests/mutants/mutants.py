@@ -161,8 +161,14 @@ MUTANTS = (
     Mutant(
         "a control edge that carries a branch is no source",
         "explain/variant.py",
-        "            if control in plan.dead:\n                mask |= masks.get(control, 0)",
+        "            mask |= dead.get(control, 0)",
         "            pass",
+    ),
+    Mutant(
+        "a control edge inside a branch carries values",
+        "explain/variant.py",
+        "            mask |= dead.get(control, 0)",
+        "            mask |= masks.get(control, 0) if control in plan.dead else 0",
     ),
     Mutant(
         "a merge waits for all its inputs",
