@@ -77,17 +77,18 @@ class Reasons:
             known = self._versions[memo] = (versions, sources)
         return known
 
-    def alike(self, call: Judged, number: int, entry: Entry, other: int) -> bool:
-        """Tell whether a class had the same sources in call ``other``, whatever their versions.
+    def apart(self, call: Judged, number: int, entry: Entry, other: int) -> int | None:
+        """Return how many sources of a class had another version in call ``other``; ``None`` if not all were there.
 
         The same variable of another session is another source.
         """
         if not self.same_scope(call, other):
-            return False
-        if entry.variant is call.variant:
-            return True
-        here = {self._history.versions[call.vector[slot]].source for slot in call.variant.classes[number]}
-        return here == self._known(entry, other)[1]
+            return None
+        if entry.variant is not call.variant:
+            here = {self._history.versions[call.vector[slot]].source for slot in call.variant.classes[number]}
+            if here != self._known(entry, other)[1]:
+                return None
+        return len(self.changed(call, number, entry, other))
 
     def same_scope(self, call: Judged, other: int) -> bool:
         """Tell whether call ``other`` saw the same variables: those of the same session, or of one server."""

@@ -246,7 +246,7 @@ class Plan:
         """Return the writes that no other of ``writers`` surely follows."""
         rows = tuple(writers)
         last = [r for r in rows if not any(self._before[other] & self._bit[r] for other in rows if other != r)]
-        return tuple(sorted(last))
+        return tuple(sorted(last or rows))  # in a loop each may follow the other
 
 
 def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:

@@ -53,6 +53,7 @@ class Variant:
         self.ran = ran
         self.slots: list[Slot] = []
         self._slot: dict[Slot, int] = {}
+        self._handed: dict[int, tuple[int, ...]] = {}
         masks = self._masks(certain=False)
         sure = self._masks(certain=True) if plan.conditional and ran is None else masks
         numbers: dict[int, int] = {}
@@ -153,7 +154,7 @@ class Variant:
                 mask |= self._bit(Slot("outside", row))
                 continue
             inherited = masks.get(ref[0], 0)
-            for cell in plan.closure.aliases.get(ref[0], ()):
+            for cell in self._aliased(ref[0]):
                 # The buffer of a ref variable is seen as it is when this op runs, not when its producer ran.
                 inherited &= ~own.get(ref[0], {}).get(cell, 0)
                 if plan.replaced(row, ref, cell, self.ran) is not None:
@@ -168,7 +169,7 @@ class Variant:
                     mask |= masks.get(writer, 0)
             else:
                 mask |= self._read(row, cell, own)
-        for cell in plan.closure.aliases.get(row, ()):
+        for cell in self._aliased(row):
             mask |= self._read(row, cell, own)
         if drawn:
             mask |= self._bit(Slot("draw", row))
@@ -178,6 +179,19 @@ class Variant:
             target = flat.resolve(ref, plan.signature.feeds)
             mask |= self._bit(Slot("feed", target)) if target in plan.signature.feeds else masks.get(target[0], 0)
         return mask
+
+    def _aliased(self, row: int) -> tuple[int, ...]:
+        """Return the cells whose buffer an op hands on: a merge that of the branch taken, not those of the others."""
+        known = self._handed.get(row)
+        if known is None:
+            plan = self.plan
+            known = self._handed[row] = tuple(plan.closure.aliases.get(row, ()))  # the end of the way round a loop
+            if known and self.ran is not None:
+                data = [ref for ref in self._data(row, certain=False) if ref[0] >= 0]
+                if data:
+                    through = {cell for ref in data for cell in self._aliased(ref[0])}
+                    known = self._handed[row] = tuple(cell for cell in known if cell in through)
+        return known
 
     def _data(self, row: int, *, certain: bool) -> Iterable[Ref]:
         """Return the data inputs that count: of merges and conditionals only those of branches taken."""

@@ -229,21 +229,22 @@ class Verdicts:
         return "c", None, listed
 
     def _nearest(self, call: Judged, number: int, row: int, memo: _Memo) -> tuple[Entry, int] | None:
-        """Return the execution that an op is compared with: the latest one with the same sources, or else the latest.
+        """Return the execution that an op is compared with: with the same sources, of which the fewest differ.
 
-        An evaluation after some training steps is told apart from the evaluation before, not from the last step.
+        An evaluation after some training steps is told apart from the evaluation of the same batch before them, not
+        from the last step or from another batch. Failing such, it is the latest execution; so it is among equals.
         """
         if memo.last is None:
             memo.last = self._history.last(call, number)
         ran = [found for found in memo.last if _executed(found[0], row)]
+        best: tuple[int, tuple[Entry, int] | None] = (-1, ran[0] if ran else None)
         for entry, earlier in ran:
-            alike = memo.alike.get((earlier, entry.number))
-            if alike is None:
-                alike = self._reasons.alike(call, number, entry, earlier)
-                memo.alike[earlier, entry.number] = alike
-            if alike:
-                return entry, earlier
-        return ran[0] if ran else None
+            if (earlier, entry.number) not in memo.apart:
+                memo.apart[earlier, entry.number] = self._reasons.apart(call, number, entry, earlier)
+            apart = memo.apart[earlier, entry.number]
+            if apart is not None and (best[0] < 0 or apart < best[0]):
+                best = (apart, (entry, earlier))
+        return best[1]
 
     @staticmethod
     def _has_effect(call: Judged, row: int) -> bool:
@@ -264,10 +265,10 @@ class Verdicts:
 
 @dataclass(slots=True)
 class _Memo:
-    """What the verdicts on the ops of one class share: who executed before, alike or not, and the causes."""
+    """What the verdicts on the ops of one class share: who executed before, how far apart, and the causes."""
 
     last: tuple[tuple[Entry, int], ...] | None = None
-    alike: dict[tuple[int, int], bool] = field(default_factory=dict)
+    apart: dict[tuple[int, int], int | None] = field(default_factory=dict)
     causes: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
 
 

@@ -194,3 +194,57 @@ def test_kinds_a_loop_that_writes_one_variable_and_sums_another_is_redundant(gra
     record = recorded(program, config=off())
     assert [op(record, call, "total").status for call in (1, 3, 5)] == ["computed", "recomputed", "computed"]
     assert [op(record, call, "counted").status for call in (2, 4, 6)] == ["computed"] * 3
+
+
+def test_kinds_what_the_other_branch_hands_on_is_not_seen(graph, control_flow):
+    """Moving averages of scripts with ref variables: the branch that trains hands on the batch's mean."""
+    flag, x = tf1.placeholder(tf.bool, [], "flag"), tf1.placeholder(tf.float32, [], "x")
+    mean = variable("mean", resource=tf1.control_flow_v2_enabled())
+    batch = tf.multiply(x, 2.0, name="batch")
+
+    def update():
+        with tf.control_dependencies([tf1.assign(mean, mean * 0.5 + batch)]):
+            return tf.identity(batch)
+
+    out = tf.identity(tf.cond(flag, update, lambda: tf.identity(mean)) + 1.0, name="out")
+
+    def program(session):
+        session.run(mean.initializer)
+        for way in (False, True, False, True):
+            session.run(out, {flag: way, x: 3.0})
+
+    record = recorded(program)
+    assert [op(record, call, "out").status for call in range(1, 5)] == [
+        "computed",
+        "computed",
+        "computed",
+        "recomputed",
+    ]
+    assert op(record, 4, "out").witness == 2
+    assert causes(record, 3, "out") == [("variable", "mean", 2)]  # told apart from call 1, which took the same branch
+    assert "race" not in kinds(record)
+
+
+def test_kinds_writes_of_a_loop_that_follow_each_other_in_turn(graph, control_flow):
+    v, n = variable(resource=False), tf1.placeholder(tf.int32, [], "n")
+
+    def body(i):
+        with (
+            tf.control_dependencies([tf1.assign_add(v, tf.cast(i, tf.float32))]),
+            tf.control_dependencies([tf1.assign(v, v * 2.0)]),
+        ):
+            return i + 1
+
+    done = tf.while_loop(lambda i: i < n, body, [0])
+    read = tf.identity(v + 0.0, name="read")
+
+    def program(session):
+        session.run(v.initializer)
+        session.run(read)
+        session.run(done, {n: 3})
+        session.run(read)
+        session.run(read)
+
+    record = recorded(program, config=off())
+    assert [op(record, call, "read").status for call in (1, 3, 4)] == ["computed", "computed", "recomputed"]
+    assert [(kind, source) for kind, source, _ in causes(record, 3, "read")] == [("variable", "v")]
