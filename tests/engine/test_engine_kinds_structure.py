@@ -226,7 +226,7 @@ def test_kinds_what_the_other_branch_hands_on_is_not_seen(graph, control_flow):
 
 
 def test_kinds_writes_of_a_loop_that_follow_each_other_in_turn(graph, control_flow):
-    v, n = variable(resource=False), tf1.placeholder(tf.int32, [], "n")
+    v, n = variable(resource=tf1.control_flow_v2_enabled()), tf1.placeholder(tf.int32, [], "n")
 
     def body(i):
         with (
