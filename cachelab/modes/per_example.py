@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from cachelab.modes.runner import Runner
 
 
+RAGGED = frozenset({"Where", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "DynamicPartition"})
+"""Types whose results have a size that depends on values."""
+
+
 class PerExample(Mode):
     """Stack the feeds of calls that differ in nothing else, and run the graph once for all (``pfor``)."""
 
@@ -78,6 +82,11 @@ class PerExample(Mode):
             )
         if effects.restless:
             return _("`{op}` gives another value in each call.").format(op=min(effects.restless))
+        ragged = sorted(name for name in self.script.closure(call) if self._ragged(call, name))
+        if ragged:
+            return _("`{op}` gives as many rows as its values say, so that N of its results can't be stacked.").format(
+                op=ragged[0]
+            )
         if call.targets:
             return _("`{op}` is an operation and gives no value per example.").format(op=call.targets[0])
         if not call.feeds:
@@ -91,6 +100,10 @@ class PerExample(Mode):
             if links
             else None
         )
+
+    def _ragged(self, call: CallMaterial, name: str) -> bool:
+        op = self.script.facts(call).ops.get(name)
+        return op is not None and op.type in RAGGED
 
     def _shapes(self, call: CallMaterial) -> Any:
         values = (self.script.material.values.get(digest) for digest in call.feeds.values())

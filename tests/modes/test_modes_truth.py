@@ -309,3 +309,15 @@ def test_store_without_room_keeps_digests():
     store = ValueStore(budget=0)
     assert not store.put("a", np.ones(3))
     assert store.get("a") is None
+
+
+def test_examples_whose_sizes_depend_on_values_are_not_stacked():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [3, 3], "x")
+        tf.sparse.to_dense(tf.sparse.from_dense(tf.nn.relu(x)), name="dense")
+        init = tf.no_op()
+    rows = [np.eye(3, dtype="f"), np.ones((3, 3), "f"), np.zeros((3, 3), "f")]
+    found = modes.replay(record(Program(graph, init, [(["dense:0"], {"x:0": row}) for row in rows])), "per_example")
+    assert not found.applicable
+    assert "gives as many rows as its values say" in found.reason
