@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from cachelab.errors import NotApplicableError
+from cachelab.explain.closure import PLACEHOLDERS
 from cachelab.i18n import translate as _
 from cachelab.modes import code
 from cachelab.modes.grouping import initialises, looked_through, telling
@@ -111,7 +112,12 @@ class PerExample(Mode):
 
     def _differing(self, group: Sequence[CallMaterial]) -> list[str]:
         first = group[0]
-        return [name for name in first.feeds if any(call.feeds[name] != first.feeds[name] for call in group)]
+        found = {name for name in first.feeds if any(call.feeds[name] != first.feeds[name] for call in group)}
+        if not found:
+            return []
+        # What is fed in the place of a computed tensor stays fed, be it with the same value in every call.
+        ops = self.script.facts(first).ops
+        return [n for n in first.feeds if n in found or ops[n.rpartition(":")[0]].type not in PLACEHOLDERS]
 
     def together(self, call: int) -> Sequence[int]:
         """Return the calls that one vectorised run serves."""

@@ -321,3 +321,16 @@ def test_examples_whose_sizes_depend_on_values_are_not_stacked():
     found = modes.replay(record(Program(graph, init, [(["dense:0"], {"x:0": row}) for row in rows])), "per_example")
     assert not found.applicable
     assert "gives as many rows as its values say" in found.reason
+
+
+def test_tensor_fed_with_the_same_value_in_every_example_stays_fed():
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [2], "x")
+        h = tf.tanh(x, name="h")
+        tf.add(h, x, name="out")
+        init = tf.no_op()
+    calls = [(["out:0"], {"x:0": np.full(2, k, "f"), "h:0": np.full(2, 5.0, "f")}) for k in range(3)]
+    found = modes.replay(record(Program(graph, init, calls, optimizers=False)), "per_example")
+    assert found.applicable, found.reason
+    assert found.equality in {"equal", "close"}, found.reason
