@@ -93,12 +93,11 @@ def _aliases(
         if shared and flat.inputs[row] and not flat.writes.get(row):  # passed on from its inputs, which may be fed
             makers = [flat.resolve(ref)[0] for ref in data[row]]
             virtual = any(flat.type[maker].startswith("_") for maker in makers)  # as a whole, whatever it selects
-            if not virtual and all(maker in found or maker not in flat.aliases for maker in makers):
-                passed = {cell for maker in makers for cell in found.get(maker, ())}
+            if not virtual and all(maker in found for maker in makers):  # those of a loop are not, at first
+                passed = {cell for maker in makers for cell in found[maker]}
                 shared = tuple(cell for cell in shared if cell in passed)
-        if shared:
-            found[row] = shared
-    return found
+        found[row] = shared
+    return {row: shared for row, shared in found.items() if shared}
 
 
 def _inputs(flat: FlatGraph, row: int, feeds: frozenset[Ref]) -> tuple[list[Ref], list[Ref], list[int]]:

@@ -238,8 +238,8 @@ def test_what_comes_of_a_fed_read_is_cut_off_from_the_variable(kind):
     with tf.Graph().as_default() as graph, v1.Session(config=off()) as session:
         variable = v1.get_variable("v", [2], initializer=v1.zeros_initializer(), use_resource=kind == "resource")
         read = tf.identity(variable, name="read")
-        passed = tf.stop_gradient(read, name="passed")
-        square = tf.square(passed, name="square")
+        passed = tf.stop_gradient(read, name="passed")  # passes the buffer on, as unstack does
+        square = tf.square(tf.stack(tf.unstack(passed)), name="square")
         step = v1.assign_add(variable, square, name="step")
         untouched = tf.negative(read, name="untouched")
         session.run(v1.global_variables_initializer())
