@@ -189,7 +189,9 @@ class Judge:
 
     def _reason(self, call: int, fetch: str) -> str:
         if self.mode is not None:
-            reason = self.mode.differences(call, fetch) if fetch else ""
+            reason = (self.mode.differences(call, fetch) if fetch else "") or self._looped(
+                call, self._behind(call, fetch)
+            )
         else:
             reason = self._unseeded(call, fetch)
             if reason:
@@ -199,15 +201,23 @@ class Judge:
             self._explained.setdefault(call, reason)
         return reason
 
-    def _unseeded(self, call: int, fetch: str) -> str:
-        """Return the random op that makes a recorded result another one in every session."""
+    def _behind(self, call: int, fetch: str) -> frozenset[str]:
+        """Return the ops that a fetch needs, or all of the call without one."""
         material = self.script.calls[call]
         fetches = (fetch,) if fetch else material.fetches
-        closure = self.script.facts(material).closure(fetches, () if fetch else material.targets, material.feeds)
-        found = closure & self.script.graph(material).unseeded
+        return self.script.facts(material).closure(fetches, () if fetch else material.targets, material.feeds)
+
+    def _unseeded(self, call: int, fetch: str) -> str:
+        """Return the random op that makes a recorded result another one in every session."""
+        closure = self._behind(call, fetch)
+        found = closure & self.script.graph(self.script.calls[call]).unseeded
         if found:
             return _("`{op}` has no seed and draws other numbers in every session").format(op=min(found))
-        looped = closure & self.script.facts(material).drawing_in_loops()
+        return self._looped(call, closure)
+
+    def _looped(self, call: int, closure: frozenset[str]) -> str:
+        """Return the random op whose draws iterations of a loop share out in an open order."""
+        looped = closure & self.script.facts(self.script.calls[call]).drawing_in_loops()
         if looped:
             text = _("`{op}` draws in a loop, whose iterations may run side by side: which draws first is open")
             return text.format(op=min(looped))
