@@ -92,7 +92,7 @@ def _aliases(
         shared = flat.aliases.get(row, ())
         if shared and flat.inputs[row] and not flat.writes.get(row):  # passed on from its inputs, which may be fed
             makers = [flat.resolve(ref)[0] for ref in data[row]]
-            virtual = any(flat.type[maker].startswith("_") for maker in makers)  # as a whole, whatever it selects
+            virtual = any(flat.type[maker] in VIRTUAL for maker in makers)  # as a whole, whatever it selects
             if not virtual and all(maker in found for maker in makers):  # those of a loop are not, at first
                 passed = {cell for maker in makers for cell in found[maker]}
                 shared = tuple(cell for cell in shared if cell in passed)

@@ -21,6 +21,9 @@ LOOP_VAR = "_LoopVar"
 ENTRY = "_Entry"
 """Type of the virtual row that orders a function body after the control inputs of its call."""
 
+VIRTUAL = frozenset({SELECT, LOOP_VAR, ENTRY})
+"""Types of rows that stand for no op."""
+
 OUTSIDE = -1
 """Row of a tensor that comes from nowhere known (such as an unresolved function argument)."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cachelab.explain.flat import OUTSIDE, SELECT, Ref
+from cachelab.explain.flat import OUTSIDE, SELECT, VIRTUAL, Ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -188,7 +188,7 @@ class Variant:
             known = self._handed[row] = tuple(plan.closure.aliases.get(row, ()))  # the end of the way round a loop
             if known and self.ran is not None:
                 data = [ref for ref in self._data(row, certain=False) if ref[0] >= 0]
-                if data:
+                if data and not any(plan.flat.type[ref[0]] in VIRTUAL for ref in data):
                     through = {cell for ref in data for cell in self._aliased(ref[0])}
                     known = self._handed[row] = tuple(cell for cell in known if cell in through)
         return known
