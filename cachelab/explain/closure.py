@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cachelab.explain.flat import VIRTUAL
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
