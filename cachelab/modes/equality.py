@@ -122,9 +122,11 @@ class Judge:
         self.close_reason = close_reason
         self._explained: dict[int, str] = {}
         self._excused: set[int] = set()
+        self._reached: dict[int, frozenset[int]] = {}
 
     def results(self, ours: Mapping[int, Any], theirs: Mapping[int, Any]) -> dict[tuple[int, str], Equality]:
         """Compare every fetch of every call: (call, fetch) -> equality; a failed call has the fetch ``""``."""
+        self._open_writes()
         found: dict[tuple[int, str], Equality] = {}
         for call in self.script.calls:
             one, other = ours.get(call.index), theirs.get(call.index)
@@ -231,38 +233,51 @@ class Judge:
         found = facts.effects(closure).opaque
         return _("`{op}` need not give the same value twice").format(op=min(found)) if found else ""
 
-    def unseeded_writes(self) -> None:
-        """Explain, before results are compared, what calls that write from random ops without a seed bring about."""
+    def _open_writes(self) -> None:
+        """Explain, before results are compared, what calls bring about that leave open what they write.
+
+        Nothing that such a call fetches need differ: what it wrote comes to light in later calls only.
+        """
         for call in self.script.calls:
-            if self.script.effects(call).changed and (reason := self._unseeded(call.index, "")):
-                self._explained[call.index] = reason
+            if not self.script.effects(call).changed:
+                continue
+            reason = self._race(call.index, "")
+            if not reason and self.mode is None and (reason := self._unseeded(call.index, "")):
                 self._excused.add(call.index)
+            if reason:
+                self._explained[call.index] = reason
 
     def _race(self, call: int, fetch: str) -> str:
         """Return the race or overlap in the recording that leaves a result open."""
-        material = self.script.calls[call]
-        facts, feeds = self.script.facts(material), material.feeds
-        closure = facts.closure((fetch,), (), feeds) if fetch else self.script.closure(material)
+        closure, every = self._behind(call, fetch), self.script.closure(self.script.calls[call])
         for finding in self.script.record.findings:
             here = finding.kind == "overlap" and finding.call == call
-            if here or (finding.kind == "race" and closure & set(finding.ops)):
+            if here or (finding.kind == "race" and every.issuperset(finding.ops) and closure & set(finding.ops)):
                 self._excused.add(call)
                 return _unordered(finding)
         return ""
 
     def _follows(self, call: int) -> str:
         """Return the earlier, explained difference that reaches this call through a variable or a linked feed."""
-        material = self.script.calls[call]
-        touched = self.script.effects(material).touched
         for earlier, reason in self._explained.items():
-            if earlier >= call:
-                continue
-            linked = any(link[0] == earlier for link in material.linked.values())
-            wrote = any(
-                self.script.effects(self.script.calls[between]).changed & touched for between in range(earlier, call)
-            )
-            if linked or wrote:
+            if earlier < call and call in self._reached_from(earlier):
                 if earlier in self._excused:
                     self._excused.add(call)
                 return _("follows from call {call}: {reason}").format(call=earlier, reason=reason)
         return ""
+
+    def _reached_from(self, source: int) -> frozenset[int]:
+        """Return the calls that what a call wrote or fetched reaches, by way of others too."""
+        found = self._reached.get(source)
+        if found is None:
+            reached = {source}
+            session = self.script.calls[source].session
+            changed = {(session, name) for name in self.script.effects(self.script.calls[source]).changed}
+            for call in self.script.calls[source + 1 :]:
+                effects = self.script.effects(call)
+                linked = any(link[0] in reached for link in call.linked.values())
+                if linked or any((call.session, name) in changed for name in effects.touched):
+                    reached.add(call.index)
+                    changed.update((call.session, name) for name in effects.changed)
+            found = self._reached[source] = frozenset(reached)
+        return found

@@ -266,6 +266,32 @@ def test_difference_without_a_reason_is_reported_as_a_defect(monkeypatch):
     assert "a defect of CacheLab. Please export and report it." in replay.reason
 
 
+def race_in_a_call_without_fetches():
+    """Fetch a read alone; let it race with a write, in a call that fetches nothing; fetch what that call wrote."""
+    graph = tf.Graph()
+    with graph.as_default():
+        v = tf1.get_variable("v", initializer=1.0, use_resource=True)
+        w = tf1.get_variable("w", initializer=0.0, use_resource=True)
+        read = tf.identity(v.read_value(), name="seen")
+        both = tf.group(w.assign(read + 1.0), v.assign_add(5.0), name="both")
+        tf.identity(w.read_value(), name="written")
+        init = tf1.global_variables_initializer()
+    return Program(graph, init, [(["seen:0"], {}), ([both.name], {}), (["written:0"], {})])
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"), [(3, "follows from call 2: "), (1, "call 1, `seen:0` differs by 93")], ids=["after", "before"]
+)
+def test_a_race_explains_what_comes_after_it_and_only_that(call, reason):
+    recording = record(race_in_a_call_without_fetches())
+    material = recording.material
+    (digest,) = material.calls[call].results
+    material.values.arrays[digest] = np.float32(94.0)  # as if another value had been recorded
+    replay = modes.replay(recording, "run", repeats=0)
+    assert reason in replay.reason
+    assert replay.fetches[call, material.calls[call].fetches[0]].defect == (call == 1)
+
+
 def test_final_variables_are_compared(monkeypatch):
     recording = record(head_training())
     bench = Bench(recording, repeats=1)
