@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, Enum, Int, TraitError, Unicode, Union, validate
+from typing import Any
+
+from traitlets import Bool, Enum, Int, TraitError, Unicode, Union, observe, validate
 from traitlets.config import Configurable
 
 from cachelab.errors import OptionError
 from cachelab.model import MODES
 from cachelab.options import MEMORY_BUDGET, TRACES, parse_bytes
+from cachelab.session_state import choice
 
 
 class CacheLab(Configurable):
@@ -28,6 +31,10 @@ class CacheLab(Configurable):
     mode = Enum(MODES, default_value="run", help="The mode in which recorded cells execute.").tag(config=True)
     keep = Int(16, min=1, help="How many recordings of cells are kept for %cachelab report and list.").tag(config=True)
     widget = Bool(True, help="Show the live widget below the record where a notebook can show it.").tag(config=True)
+
+    @observe("mode")
+    def _chosen(self, change: dict[str, Any]) -> None:
+        choice.mode = change["new"]
 
     @validate("memory_budget")
     def _size(self, proposal: dict[str, int | str]) -> int:

@@ -12,7 +12,7 @@ from cachelab.completion import cachelab_matcher
 from cachelab.config import CacheLab
 from cachelab.magics import CacheLabMagics
 from cachelab.panel import Panel
-from cachelab.session_state import recordings
+from cachelab.session_state import choice, recordings
 from cachelab.show import Shower
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def unload(shell: InteractiveShell) -> None:
             manager.magics[kind].pop("cachelab", None)
         else:
             manager.magics[kind]["cachelab"] = before
+    choice.mode = ""
     recordings.open = bool(_loaded)
     recordings.clear()
 

@@ -16,7 +16,7 @@ from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
 from cachelab.model import MODES
 from cachelab.options import TRACES
-from cachelab.session_state import recordings
+from cachelab.session_state import choice, recordings
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -45,7 +45,8 @@ class CacheLabMagics(Magics):
         ::
 
           %cachelab on | off                  record every cell from now on, or no more
-          %cachelab mode [MODE]               show or set the mode in which recorded cells execute
+          %cachelab mode [MODE]               show or set the mode in which recorded cells execute, and new
+                                              cachelab.Session() that are given none
           %cachelab record [OPTIONS]          record the rest of this cell (options of %%cachelab)
           %cachelab report [NAME]             the last (or named) recording
           %cachelab why TENSOR [--call K] [--of NAME]
@@ -109,19 +110,21 @@ class CacheLabMagics(Magics):
         """Record every cell from now on."""
         self._parse("on", line)
         self.cells.automatic = True
+        choice.mode = self.defaults.mode
         print(_("CacheLab records every cell from now on."))
 
     def do_off(self, line: str) -> None:
         """Record only cells with %%cachelab."""
         self._parse("off", line)
         self.cells.automatic = False
+        choice.mode = "off"
         print(_("CacheLab records only cells that start with %%cachelab."))
 
     def do_mode(self, line: str) -> None:
         """Show or set the mode in which recorded cells execute."""
         chosen = self._parse("mode", line, ("mode", {"nargs": "?", "choices": MODES})).mode
         if chosen is not None:
-            self.defaults.mode = chosen
+            self.defaults.mode = choice.mode = chosen
         print(_("Recorded cells execute in mode {mode}.").format(mode=self.defaults.mode))
 
     def do_report(self, line: str) -> None:

@@ -17,7 +17,7 @@ from cachelab.live_figures import cell_row, clear, live_rows
 from cachelab.model import MODES
 from cachelab.panel_marks import MarksFeed
 from cachelab.panel_progress import Progress
-from cachelab.session_state import recordings
+from cachelab.session_state import choice, recordings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -222,6 +222,7 @@ class Panel:
             self.config.mode = mode
         if mode in {"off", *MODES}:
             self.cells.automatic = mode != "off"
+            choice.mode = mode  # also if it is the configured one again, after `off`
         self._broadcast()
 
     def _find(self, one: Any, name: str) -> Recording | None:

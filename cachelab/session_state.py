@@ -1,7 +1,8 @@
-"""What a notebook session remembers: its latest recordings, by name."""
+"""What a notebook session remembers: its latest recordings, by name, and the mode that was chosen."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cachelab.errors import NameNotFoundError
@@ -70,5 +71,15 @@ class RecordingList:
         return found
 
 
+@dataclass
+class Choice:
+    """The mode chosen last, by ``%cachelab mode``, ``%config`` or JupyterLab's switch; ``off`` and ``""`` are none."""
+
+    mode: str = ""
+
+
 recordings = RecordingList()
 """The one list of this process: notebooks have one shell."""
+
+choice = Choice()
+"""What new live sessions go by that are given no mode."""

@@ -26,6 +26,7 @@ from cachelab.modes.live_store import CacheInfo, Store
 from cachelab.modes.live_versions import Versions
 from cachelab.modes.place import HandleSession
 from cachelab.options import parse_bytes
+from cachelab.session_state import choice
 from cachelab.tf import hooks
 from cachelab.tf.logbook import optimized
 
@@ -78,6 +79,8 @@ class Session(HandleSession):
         ``memo`` (any number of values a tensor, within the budget), ``feed`` (the latest value a tensor), ``handle``
         (values stay in the runtime), ``variable`` (likewise, in variables) or ``run`` (serve nothing). ``handle`` and
         ``variable`` add ops to the graph; if it is finalized they do as ``memo`` does, and :meth:`cache_info` says so.
+        By default the mode that ``%cachelab mode`` or JupyterLab's switch chose before, if it is one of the first four,
+        else ``memo``.
     memory_budget
         Bytes that may be held, as a number or a text such as ``"1GB"``.
 
@@ -101,9 +104,11 @@ class Session(HandleSession):
         graph: Any = None,
         config: Any = None,
         *,
-        mode: str = "memo",
+        mode: str | None = None,
         memory_budget: int | str | None = "1GB",
     ) -> None:
+        if mode is None:
+            mode = choice.mode if choice.mode in LIVE_MODES and choice.mode != "run" else "memo"
         if mode not in LIVE_MODES:
             raise OptionError(
                 _("There is no live mode `{mode}`.").format(mode=mode),

@@ -13,7 +13,7 @@ export function modeGroups(trans: TranslationBundle): readonly ModeGroup[] {
   return [
     { title: "", modes: [{ value: "off", text: trans.__("off") }] },
     { title: trans.__("live"), modes: named("run", "memo", "feed") },
-    { title: trans.__("live in a cachelab.Session, else replay after the cell"), modes: named("variable", "handle") },
+    { title: trans.__("live in a new cachelab.Session, and replay after the cell"), modes: named("variable", "handle") },
     { title: trans.__("replay after the cell"), modes: named("partial_run", "joint", "per_example") },
   ];
 }
