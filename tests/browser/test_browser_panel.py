@@ -92,6 +92,17 @@ def test_a_click_jumps_to_the_cell_also_when_it_moved_and_says_when_it_was_delet
     )
 
 
+def test_nothing_is_cut_off_in_the_narrowest_panel(panel):
+    shown = panel("panel-narrow.ipynb", "_ = mark(name='a long name that somebody gave')  # op a/B 3000 r", run=(1, 3))
+    shown.js("book.activeCellIndex = 3; return window.jupyterapp.commands.execute('notebook:delete-cell');")
+    shown.node.get_by_text("[3] deleted").wait_for()
+    shown.js("book.activeCellIndex = 1;")
+    shown.region("Lines of cell 2").wait_for()
+    width, needed = shown.node.evaluate("(node) => [node.clientWidth, node.scrollWidth]")
+    assert width == 250, "what JupyterLab gives at least"
+    assert needed == width
+
+
 def test_the_explorer_opens_at_a_call_and_follows_new_recordings_until_told_not_to(panel):
     shown = panel("tab-follows.ipynb", run=(1,))
     shown.region("Calls of first").get_by_role("button", name="2", exact=True).click()

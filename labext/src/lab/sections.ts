@@ -33,15 +33,16 @@ export function recordingTable(trans: TranslationBundle, rows: readonly Recordin
     return h(
       "tr",
       { class: row.name === selected ? "cachelab-On" : null },
-      h("th", { scope: "row" }, h("button", { type: "button", "data-key": `row-${row.name}`, "aria-pressed": String(row.name === selected), title: trans.__("Show its calls and findings here"), onclick: () => acts.select(row) }, row.name)),
+      h("th", { scope: "row" }, h("button", { type: "button", "data-key": `row-${row.name}`, "aria-pressed": String(row.name === selected), title: trans.__("%1: show its calls and findings here", row.name), onclick: () => acts.select(row) }, row.name)),
       h("td", {}, cell),
       h("td", {}, String(row.calls)),
       h("td", {}, percent(row.share)),
       h("td", {}, time(row.redundant)),
     );
   };
-  const heads = [trans.__("recording"), trans.__("cell"), trans.__("calls"), trans.__("redundant"), trans.__("op time")];
-  return h("table", {}, h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows.map(line)));
+  const heads = [trans.__("recording"), trans.__("cell"), trans.__("calls")].map((text) => h("th", { scope: "col" }, text));
+  const share = h("th", { scope: "colgroup", colspan: 2 }, trans.__("redundant"));
+  return h("table", { class: "cachelab-Recordings" }, h("thead", {}, h("tr", {}, heads, share)), h("tbody", {}, rows.map(line)));
 }
 
 /** What could be saved at most, as a sentence: the redundant op time is a bound, no promise. */
