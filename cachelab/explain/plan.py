@@ -177,9 +177,9 @@ class Plan:
                 elif not self.closure.aliases.get(row):
                     found = (self.replaced(row, ref, cell, None) for ref in self.closure.data[row])
                     yield from (one for one in found if one is not None)
-        for ref in self.signature.fetches:
-            for cell in self.closure.aliases.get(ref[0], ()):
-                yield from (Race(cell, ref[0], writer) for writer in self.later(ref[0], cell, None))
+        for row in sorted(self._fetched):
+            for cell in self.closure.aliases.get(row, ()):
+                yield from (Race(cell, row, writer) for writer in self.later(row, cell, None))
         yield from self._rivals()
 
     def later(self, row: int, cell: int, ran: frozenset[int] | None) -> Iterable[int]:
@@ -194,7 +194,7 @@ class Plan:
 
     @cached_property
     def _fetched(self) -> frozenset[int]:
-        return frozenset(ref[0] for ref in self.signature.fetches)
+        return frozenset(self.flat.resolve(ref, self.signature.feeds)[0] for ref in self.signature.fetches)
 
     def _rivals(self) -> Iterable[Race]:
         """Yield pairs of writes of one variable of which nothing tells which comes first."""

@@ -31,7 +31,12 @@ SHARES_BUFFER = PASS_ON | frozenset(
         "BroadcastTo", "Tile", "Transpose", "Conj", "Real", "GuaranteeConst", "Sum", "Mean", "Max", "Min", "Prod",
         "Any", "All", "Reverse", "ReverseV2", "Pad", "PadV2", "MirrorPad", "SpaceToBatchND", "BatchToSpaceND",
         "Copy", "CopyHost", "QuantizeAndDequantizeV2", "ReadVariableXlaSplitND", "Print", "OptionalFromValue",
-        "InvertPermutation", "SparseReshape", "TensorListFromTensor", "Roll",
+        "InvertPermutation", "SparseReshape", "TensorListFromTensor", "Roll", "Einsum", "EuclideanNorm",
+        "MatrixBandPart", "BatchMatrixBandPart", "Select", "SelectV2", "CheckNumericsV2", "SparseReorder",
+        "DebugGradientIdentity", "DebugIdentityV2", "TensorListSetItem", "TensorListPushBack", "TensorListGetItem",
+        "TensorListPopBack", "TensorListSplit", "TensorListStack", "TensorListGather", "TensorListConcatV2",
+        "TensorArrayWriteV3", "TensorArrayReadV3", "TensorArrayScatterV3", "TensorArraySplitV3", "TensorArrayGatherV3",
+        "TensorArrayConcatV3", "OptionalGetValue",
     }
 )  # fmt: skip
 """Types whose output may share the buffer of an input (sometimes, such as ``Slice`` along the first axis)."""

@@ -28,6 +28,7 @@ LABEL = re.compile(r"(\S+) = (\w+)\(")
 SWITCHES = {"Switch", "RefSwitch", "Enter", "RefEnter", "LoopCond", "NextIteration"}
 SHARES = frozenset(
     [
+        "PlaceholderWithDefault",
         "Identity",
         "Reshape",
         "Squeeze",
