@@ -48,6 +48,11 @@ SCRIPTS = {
 }
 
 
+def take_interrupts():
+    """Have a child take SIGINT as from a terminal, though who runs the tests in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def ends(command, path, *arguments, **options):
     ran = subprocess.run(
         [*command, str(path), *arguments],
@@ -56,6 +61,7 @@ def ends(command, path, *arguments, **options):
         env=ENV,
         input="typed\n",
         check=False,
+        preexec_fn=take_interrupts,
         **options,
     )
     return ran.returncode, ran.stdout, ran.stderr

@@ -31,7 +31,8 @@ def pair(request):
 @pytest.mark.parametrize("kind", ["sequential", "functional", "subclassed"])
 def test_executed_ops_differ_by_the_write_only(pair, kind):
     without, with_tap = (Counter(op for _name, op in results[kind]["nodes"]) for results in pair)
-    assert without["MatMul"] + without["_FusedMatMul"] + without["_MklNativeFusedMatMul"] >= 2, "the log is empty"
+    products = sum(count for op, count in without.items() if op.endswith("MatMul"))  # fused and renamed ones too
+    assert products >= 2, "the log is empty"
     assert not without - with_tap
     added = with_tap - without
     assert set(added) <= WRITE
