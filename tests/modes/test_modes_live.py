@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import threading
 
 import numpy as np
@@ -303,18 +304,37 @@ def test_what_was_served_is_told_to_recorders():
         assert live.served() is None
 
 
-def test_another_client_of_a_server_is_noticed():
-    """What depends on a variable is not served there, what depends on feeds alone is."""
+def one_server():
+    """Return what the first and the second client connect to, and where the variable lives: one server."""
     server = tf1.train.Server.create_local_server()
+    return server.target, server.target, "", [server]
+
+
+def two_servers():
+    """The same with a worker, and a parameter server that keeps the variable."""
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("localhost", 0))
+        other.bind(("localhost", 0))
+        ports = [each.getsockname()[1] for each in (one, other)]
+    cluster = {"ps": [f"localhost:{ports[0]}"], "worker": [f"localhost:{ports[1]}"]}
+    servers = [tf1.train.Server(cluster, job_name=job, task_index=0) for job in cluster]
+    return servers[1].target, servers[0].target, "/job:ps/task:0", servers
+
+
+@pytest.mark.parametrize("start", [one_server, two_servers])
+def test_another_client_of_a_server_is_noticed(start):
+    """What depends on a variable is not served there, what depends on feeds alone is."""
+    target, other_target, place, _servers = start()
     graph = tf.Graph()
     with graph.as_default():
-        v = tf1.get_variable("v", initializer=np.ones((30, 30), "f"), use_resource=True)
+        with tf1.device(place):
+            v = tf1.get_variable("v", initializer=np.ones((30, 30), "f"), use_resource=True)
         x = tf1.placeholder(tf.float32, [30, 30], "x")
         pure = tf.tanh(tf.matmul(x, x), name="pure")
         out = tf.reduce_sum(tf.matmul(pure, v))
         write = v.assign(np.zeros((30, 30), "f"))
     data = np.eye(30, dtype="f")
-    with Session(server.target, graph=graph) as session, tf1.Session(server.target, graph=graph) as other:
+    with Session(target, graph=graph) as session, tf1.Session(other_target, graph=graph) as other:
         session.run(v.initializer)
         before = [session.run(out, {x: data}) for _ in range(4)]
         assert session.cache_info().hits
