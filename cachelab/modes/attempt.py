@@ -72,7 +72,10 @@ class Attempt:
                 fetches, finals, failed = equalities, {}, False
                 cold = self._pass(mode, sessions)
             else:
-                fetches, finals, cold, failed = self._compare(sessions, results, variables)
+                try:
+                    fetches, finals, cold, failed = self._compare(sessions, results, variables)
+                except NotApplicableError as error:  # which only a run could tell
+                    return refused(mode.name, error.found)
             bench.progress(3, self.steps, _("timing"))
             untimed = failed or not bench.repeats
             seconds, run_seconds = (0.0, 0.0) if untimed else self._time(sessions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import tensorflow as tf
 
 from cachelab.errors import NotApplicableError
 from cachelab.explain.closure import PLACEHOLDERS
@@ -12,6 +13,7 @@ from cachelab.i18n import translate as _
 from cachelab.modes import code
 from cachelab.modes.grouping import initialises, looked_through, telling
 from cachelab.modes.protocol import Mode
+from cachelab.modes.runner import gist
 from cachelab.modes.script import PLAIN
 
 if TYPE_CHECKING:
@@ -181,7 +183,13 @@ class PerExample(Mode):
         # The originals of the stacked feeds too: a control input may still wait for them.
         feed.update(runner.feed(first.session, {name: values.get(digest) for name, digest in first.feeds.items()}))
         calls = tuple(call.index for call in group)
-        results = runner.run(first.session, list(vectorized.outputs), feed, calls)
+        try:
+            results = runner.run(first.session, list(vectorized.outputs), feed, calls)
+        except tf.errors.OpError as error:  # each call by itself did not fail
+            raise NotApplicableError(
+                _("TensorFlow vectorises these calls, but the vectorised run fails: {error}").format(error=gist(error)),
+                _("Replay these calls one by one, in mode `run`."),
+            ) from error
         for at, call in enumerate(group):
             runner.keep(call, {name: result[at] for name, result in zip(call.fetches, results, strict=True)})
 

@@ -16,13 +16,15 @@ from cachelab.model import MODES
 
 PROGRAMS = 40
 FIRST = 9_000
+ONCE_WRONG = (21_127,)
+"""Programs that showed a fault: a vectorised run that fails though no call does."""
 
 
 @pytest.mark.timeout(1800)  # about a minute on a quiet machine
 def test_modes_give_what_plain_runs_give():
     faults, counts = [], Counter()
     with everything_is_worth_keeping():
-        for seed in range(FIRST, FIRST + PROGRAMS):
+        for seed in (*range(FIRST, FIRST + PROGRAMS), *ONCE_WRONG):
             program = generate(seed)
             outcome = attempt(program, check, Outcome())
             counts += outcome.counts

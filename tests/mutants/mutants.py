@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         "a witness by class, not by op",
         "explain/verdicts.py",
-        "        if row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number:",
-        "        if True:",
+        "    return row in entry.outcome.ran and entry.variant.class_of.get(row) == entry.number",
+        "    return True",
     ),
     Mutant(
         "races are ignored",
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "a hidden call under way is ignored",
-        "explain/history.py",
+        "explain/overlaps.py",
         "        return self._places.get(place, self._hidden)",
         "        return self._places.get(place)",
     ),
@@ -196,8 +196,26 @@ MUTANTS = (
         '        source = (flat.cells[slot.of].kind, "", key)',
     ),
     Mutant(
+        "what leaves a class from one to the next stays in its key",
+        "explain/keys.py",
+        "            found[leaves] = np.negative(found[leaves])  # modulo 2**64, like the sums",
+        "            found[leaves] = 0",
+    ),
+    Mutant(
+        "what is fetched of a ref variable is what its op saw",
+        "explain/variant.py",
+        "            elif next(iter(self.plan.later(row, cell, self.ran)), None) is not None:",
+        "            elif False:",
+    ),
+    Mutant(
+        "a fed read is still the variable",
+        "explain/closure.py",
+        "    if not any(ref[0] in flat.aliases for ref in reached):",
+        "    if True:",
+    ),
+    Mutant(
         "other settings are the same key",
-        "explain/history.py",
+        "explain/keys.py",
         "        return tuple((high, low, config) for high, low in keys.tolist())",
         "        return tuple((high, low, 0) for high, low in keys.tolist())",
     ),
