@@ -27,6 +27,7 @@ WITH_TENSORFLOW = (
     "tests/engine/test_engine_regressions.py",
     "tests/engine/test_engine_verdicts.py",
     "tests/engine/test_engine_kinds.py",
+    "tests/engine/test_engine_kinds_structure.py",
 )
 FUZZ = range(5_000, 5_040)
 LIMIT = 120
