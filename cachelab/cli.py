@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from cachelab.recording import Recording
 
-_BAD_USAGE = 2
 _FAILED = 1
 
 START = "00_start_here.ipynb"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 SHORT = 4
 """Digits of a digest that are shown."""
 
-HUB_TYPES = frozenset({"_Select", "_LoopVar", "_Entry"})
-
 
 class Builder:
     """Builds a record from a log.

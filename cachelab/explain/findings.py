@@ -27,10 +27,11 @@ def findings(
 ) -> list[Finding]:
     """Return all findings on a log, in the order of kinds."""
     found: list[Finding] = []
-    plans = _first_calls(parts.calls)
+    by_plan = _by_plan(parts.calls)
+    plans = [(plan, calls[0]) for plan, calls in by_plan]
     for group in (
         _contradictions(parts.calls, verdicts),
-        _races(parts.calls),
+        _races(by_plan),
         _overlaps(judged, history),
         _built_twice(plans, parts),
         _grown(parts),
@@ -49,13 +50,13 @@ def findings(
     return found
 
 
-def _first_calls(calls: Iterable[LoggedCall]) -> list[tuple[Plan, LoggedCall]]:
-    """Return each plan with the first call that has it."""
-    found: dict[int, tuple[Plan, LoggedCall]] = {}
+def _by_plan(calls: Iterable[LoggedCall]) -> list[tuple[Plan, list[LoggedCall]]]:
+    """Return each plan with the first call of each of its outcomes, in the order of the log."""
+    found: dict[int, tuple[Plan, dict[Outcome | None, LoggedCall]]] = {}
     for call in calls:
         if call.plan is not None:
-            found.setdefault(call.plan.id, (call.plan, call))
-    return list(found.values())
+            found.setdefault(call.plan.id, (call.plan, {}))[1].setdefault(call.outcome, call)
+    return [(plan, list(first.values())) for plan, first in found.values()]
 
 
 def _contradictions(calls: Sequence[LoggedCall], verdicts: Verdicts) -> Iterator[Finding]:
@@ -87,12 +88,13 @@ def _contradictions(calls: Sequence[LoggedCall], verdicts: Verdicts) -> Iterator
         yield Finding("same_by_coincidence", tuple(names), index, text)
 
 
-def _races(calls: Iterable[LoggedCall]) -> Iterator[Finding]:
+def _races(by_plan: Iterable[tuple[Plan, list[LoggedCall]]]) -> Iterator[Finding]:
     seen: set[tuple[int, int, int]] = set()
-    for plan, traced in _by_plan(calls):
+    for plan, calls in by_plan:
         flat = plan.flat
+        traced = [call for call in calls if call.outcome is not None and call.outcome.complete]
         for race in plan.races():
-            call = next((call for call in traced if _may_meet(race, call.outcome)), None)
+            call = next((call for call in traced or calls if _may_meet(race, call.outcome)), None)
             if call is None or (flat.id, race.reader, race.writer) in seen:
                 continue
             seen.add((flat.id, race.reader, race.writer))
@@ -108,19 +110,6 @@ def _races(calls: Iterable[LoggedCall]) -> Iterator[Finding]:
                 reader=flat.name[race.reader], cell=flat.cells[race.cell].name, writer=flat.name[race.writer]
             )
             yield Finding("race", (flat.name[race.reader], flat.name[race.writer]), call.index, text)
-
-
-def _by_plan(calls: Iterable[LoggedCall]) -> list[tuple[Plan, list[LoggedCall]]]:
-    """Return each plan with the first call of each of its outcomes; traced ones only, where there are any."""
-    found: dict[int, tuple[Plan, dict[Outcome | None, LoggedCall]]] = {}
-    for call in calls:
-        if call.plan is not None:
-            found.setdefault(call.plan.id, (call.plan, {}))[1].setdefault(call.outcome, call)
-    told = []
-    for plan, first in found.values():
-        traced = [call for outcome, call in first.items() if outcome is not None and outcome.complete]
-        told.append((plan, traced or list(first.values())))
-    return told
 
 
 def _may_meet(race: Race, outcome: Outcome | None) -> bool:

@@ -182,15 +182,15 @@ class Plan:
                 yield from (Race(cell, row, writer) for writer in self.later(row, cell, None))
         yield from self._rivals()
 
-    def later(self, row: int, cell: int, ran: frozenset[int] | None) -> Iterable[int]:
-        """Yield the writes that a fetched tensor may show, though ``row`` made it before them.
+    def later(self, row: int, cell: int, ran: frozenset[int] | None) -> tuple[int, ...]:
+        """Return the writes that a fetched tensor may show, though ``row`` made it before them.
 
         If it shares the buffer of a ref variable, it shows what that holds when it is copied out, at the end.
         """
         if row not in self._fetched or cell not in self.closure.aliases.get(row, ()):
-            return
+            return ()
         before = self._before.get(row, 0)
-        yield from (other for other in self.written(cell, ran) if other != row and not before & self._bit[other])
+        return tuple(other for other in self.written(cell, ran) if other != row and not before & self._bit[other])
 
     @cached_property
     def _fetched(self) -> frozenset[int]:

@@ -222,7 +222,7 @@ class Variant:
             state = self.plan.state(row, cell, self.ran)
             if cell in self.plan.flat.restless:
                 slot = Slot("restless", cell, (row,))
-            elif next(iter(self.plan.later(row, cell, self.ran)), None) is not None:
+            elif self.plan.later(row, cell, self.ran):
                 slot = Slot("race", cell, (row,))
             elif state.unique:
                 slot = Slot("race" if state.race is not None else "unique", cell, (row,))

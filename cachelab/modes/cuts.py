@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from cachelab.material import CallMaterial
     from cachelab.modes.script import Script
 
-Veto = "Callable[[CallMaterial, tuple[str, ...], frozenset[str]], dict[str, str]]"
 WORTH_SECONDS = 50e-6
 """A default cut is dropped if serving it saves less op time than this and less than ``WORTH_SHARE`` of the best."""
 WORTH_SHARE = 0.05

@@ -16,7 +16,7 @@ from cachelab.modes.optimizer import taken
 from cachelab.modes.runner import aligned, own, size_of
 from cachelab.modes.variable import Store as VariableStore
 from cachelab.tf import hooks
-from cachelab.tf.trace import LABEL
+from cachelab.tf.nodes import LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

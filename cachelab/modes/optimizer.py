@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cachelab.tf.nodes import fed_tensor
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -65,6 +67,6 @@ def taken(metadata: Any, tensors: Iterable[str]) -> tuple[str, ...]:
     tensors
         Names of fed tensors.
     """
-    found = {node.name for graph in metadata.partition_graphs for node in graph.node if node.op == "_Arg"}
-    starts = {name.rpartition("_")[0] for name in found}
-    return tuple(tensor for tensor in tensors if f"_arg_{tensor.replace(':', '_')}" in starts)
+    nodes = (node for graph in metadata.partition_graphs for node in graph.node)
+    found = {fed_tensor(node.name) for node in nodes if node.op == "_Arg"}
+    return tuple(tensor for tensor in tensors if tensor in found)

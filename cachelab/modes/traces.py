@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from cachelab.explain.closure import Signature
 from cachelab.explain.plan import make_plan
-from cachelab.tf.trace import LOWERED, TraceReader, kind_of
+from cachelab.tf.nodes import LOWERED, kind_of
+from cachelab.tf.trace import TraceReader
 from cachelab.tf.twins import Twins
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 from tensorflow.python.debug.lib import debug_data
 
-from cachelab.tf.trace import original
+from cachelab.tf.nodes import original
 from cachelab.tf.values import digest
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from cachelab.explain.log import Outcome
 from cachelab.explain.variant import MERGES
+from cachelab.tf.nodes import fed_tensor, original
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cachelab.explain.plan import Plan
     from cachelab.tf.frames import Frames
-    from cachelab.tf.trace import Node
+    from cachelab.tf.nodes import Node
     from cachelab.tf.twins import Twins
 
-PASSES = frozenset({"Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot", "Reshape", "Squeeze"})
 SEARCH = 400
 """Ops looked at when an input of an optimised node is traced back to an input of the user's op."""
 
@@ -109,12 +109,8 @@ class Fates:
 
     def _belongs(self, row: int, name: str) -> bool:
         """Tell whether the optimised node ``name`` stands for an input of ``row``, or was made by the optimiser."""
-        from cachelab.tf.trace import original
-
         if name.startswith("_arg_"):
-            stem = name[len("_arg_") :]
-            feeds = self.plan.signature.feeds
-            return any(stem.startswith(self.plan.flat.name[ref[0]] + "_") for ref in feeds)
+            return fed_tensor(name) in map(self.plan.flat.tensor_name, self.plan.signature.feeds)
         other = self.plan.flat.index.get(original(name))
         if other is None or other not in self.plan.closure.data:
             return True  # a node that the optimiser or the lowering of control flow made

@@ -8,14 +8,12 @@ ends as executed, merged, folded, fused, pruned or untaken by comparing the opti
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from tensorflow.python.framework import op_def_registry
 
 from cachelab.explain.log import Measured, Outcome
 from cachelab.tf.fates import Fates
 from cachelab.tf.frames import CALLS, Frames, frames
+from cachelab.tf.nodes import REWRITTEN, Node, fed_tensor, kind_of, original, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,13 +22,6 @@ if TYPE_CHECKING:
     from cachelab.explain.plan import Plan
     from cachelab.tf.twins import Twins
 
-LABEL = re.compile(r"(\S+) = (\w+)\((.*)\)\s*$", re.DOTALL)
-REWRITTEN = re.compile(
-    r"^(?P<scope>.*/)?ArithmeticOptimizer/[A-Za-z]+_(?:Leaf_\d+_)?(?P<op>[^/]+)$|^(?P<root>.+)/unary_ops_composition$"
-)
-"""Names that the optimiser gives to a node which takes the place of an op: its name is in them."""
-
-LOWERED = re.compile(r"/(then|else|cond|body|branch\d+)/_\d+(?=/)")
 WHILES = frozenset({"While", "StatelessWhile"})
 
 
@@ -39,13 +30,6 @@ Names = tuple[frozenset[str], frozenset[str]]
 
 HARMLESS = frozenset({"Const", "NoOp", "Placeholder", "PlaceholderV2", "VarHandleOp"})
 """Types whose execution tells nothing."""
-
-
-class Node(NamedTuple):
-    """A node of the optimised graph: type and names of its data inputs."""
-
-    type: str
-    inputs: tuple[str, ...]
 
 
 class Run(NamedTuple):
@@ -187,16 +171,12 @@ class TraceReader:
     def _unreached(self, executed: Iterable[tuple[str, str]]) -> list[Ref]:
         """Return fed tensors that a node took as input though nothing that the call needs does."""
         plan = self.plan
-        stray = {
-            f"_arg_{plan.flat.name[ref[0]]}_{ref[1]}_": ref for ref in plan.signature.feeds - plan.closure.fed_reached
-        }
+        stray = {plan.flat.tensor_name(ref): ref for ref in plan.signature.feeds - plan.closure.fed_reached}
         if not stray:
             return []
         taken = {name for node, label in executed if not node.startswith("_retval_") for name in parse(label).inputs}
-        stems = {name.rpartition(":")[0] or name for name in taken if name.startswith("_arg_")}
-        return [
-            ref for stem, ref in stray.items() if any(re.fullmatch(re.escape(stem) + r"\d+", name) for name in stems)
-        ]
+        fed = {fed_tensor(name.partition(":")[0]) for name in taken}
+        return [ref for tensor, ref in stray.items() if tensor in fed]
 
     def _as_built(self, executed: Iterable[tuple[str, str]]) -> bool:
         """Tell whether all nodes that took inputs are ops of the graph with the very inputs that they were built with.
@@ -214,8 +194,8 @@ class TraceReader:
             if row is None or node.type != flat.type[row] or len(node.inputs) != len(flat.inputs[row]):
                 return False
             for taken, (source, port) in zip(node.inputs, flat.inputs[row], strict=True):
-                built = f"{flat.name[source]}:{port}" if port else flat.name[source]
-                if taken != built and not re.fullmatch(rf"_arg_{re.escape(flat.name[source])}_{port}_\d+", taken):
+                tensor = flat.tensor_name((source, port))
+                if tensor not in {taken, f"{taken}:0", fed_tensor(taken)}:
                     return False
         return True
 
@@ -286,33 +266,6 @@ class TraceReader:
                 trips = [count.get(m, 0) for m in flat.members.get(row, ()) if flat.name[m].startswith(body)]
                 count[row] = max([1, *trips]) if flat.type[row] in WHILES else 1
         return Measured(seconds, sizes, count, start, shape, device)
-
-
-def original(name: str) -> str:
-    """Return the shown name of the op that a node of the optimised graph stands for, if its name tells."""
-    match = REWRITTEN.match(name)
-    if match:
-        name = match["root"] or (match["scope"] or "") + match["op"]
-    return LOWERED.sub(r"/\1", name)
-
-
-@cache
-def kind_of(node_type: str) -> str:
-    """Return the type of the op that a node computes: oneDNN runs ``MatMul`` as ``_MklNativeMatMul``."""
-    for prefix in ("_MklNative", "_Mkl"):
-        bare = node_type.removeprefix(prefix)
-        if bare != node_type and op_def_registry.get(bare) is not None:
-            return bare
-    return node_type
-
-
-def parse(label: str) -> Node:
-    """Return type and data inputs of a timeline label ``name = Type(inputs, ^control)``."""
-    match = LABEL.search(label)
-    if match is None:
-        return Node("", ())
-    inputs = [item.strip() for item in match[3].split(",")]
-    return Node(kind_of(match[2]), tuple(item for item in inputs if item and not item.startswith("^")))
 
 
 def _runs(statistics: Any) -> dict[tuple[str, str], list[Run]]:

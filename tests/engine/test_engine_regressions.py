@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.ops import control_flow_util
 
+from cachelab.tf.nodes import parse
 from cachelab.tf.recorder import Recorder
-from cachelab.tf.trace import parse
 
 v1 = tf.compat.v1
 
