@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +65,8 @@ class CacheLabMagics(Magics):
             command = "help"
         method = getattr(self, f"do_{command}", None)
         if method is None:
+            import difflib
+
             known = [name.removeprefix("do_") for name in dir(self) if name.startswith("do_")]
             close = difflib.get_close_matches(command, known, 1)
             said = _("%cachelab has no subcommand {command!r}; ").format(command=command)

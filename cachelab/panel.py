@@ -128,15 +128,15 @@ class Panel:
         self._progress.stop()
         known = self._origins
         now = {recording.name: recording for recording in recordings}
-        # A name may be given again; then it is the recording of another cell.
-        for name, recording in now.items():
+        for name in self._seen.keys() - now.keys():
+            known.pop(name, None)
+            self._rows.pop(name, None)
+            self.cells.served.pop(name, None)
+        # A name may be given again; then it is the recording of another cell. Without a kernel nobody asks.
+        for name, recording in now.items() if self._manager is not None else ():
             if self._seen.get(name) is not recording:
                 known[name] = self._book.origin(self._running, recording.record)
         self._seen = now
-        for name in set(known) - now.keys():
-            del known[name]
-            self._rows.pop(name, None)
-            self.cells.served.pop(name, None)
         self._broadcast()
         self._marks.send_changes()
 
@@ -148,7 +148,8 @@ class Panel:
         return str((parent.get("metadata") or {}).get("cellId", ""))
 
     def _broadcast(self) -> None:
-        self._send_all(self.state())
+        if self._comms:  # else nobody asks for what takes an analysis of every recording
+            self._send_all(self.state())
 
     def _tell(self, calls: int) -> None:
         self._send_all({"type": "running", "calls": calls})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from cachelab.material import Material
-    from cachelab.model import Finding, ModeResult, Record
+    from cachelab.model import Finding, Record
 
 _numbers = count(1)
 
@@ -36,7 +36,6 @@ class Recording:
     def __init__(self, record: Record | None = None, recorder: Any = None, name: str | None = None) -> None:
         self._recorder = recorder
         self._loaded = record
-        self._modes: dict[str, ModeResult] = {}
         self._replays: dict[str, Any] = {}
         self._views: tuple[Record, tuple[CallView, ...]] | None = None
         self._merged: tuple[Record, Record] | None = None
@@ -82,10 +81,10 @@ class Recording:
             found = self._loaded
         else:
             found = self._recorder.record()
-        if not self._modes:
+        if not self._replays:
             return found
         if self._merged is None or self._merged[0] is not found:
-            modes = {result.mode: result for result in found.modes} | self._modes
+            modes = {result.mode: result for result in (*found.modes, *(one.result for one in self.replays))}
             self._merged = (found, replace(found, modes=tuple(modes.values())))
         return self._merged[1]
 
@@ -186,7 +185,6 @@ class Recording:
     def _keep(self, replays: Iterable[Any]) -> None:
         """Add the outcome of replays to the record, so that views and files show them."""
         self._replays |= {replay.mode: replay for replay in replays}
-        self._modes |= {mode: replay.result for mode, replay in self._replays.items()}
         self._merged = None
 
     def advise(self, memory_budget: int | str | None = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cachelab import store
@@ -40,9 +41,10 @@ def export(record: Record, path: str | os.PathLike[str], replays: Iterable[Any] 
         If the file can't be written.
     """
     name = os.fspath(path).lower()
-    for ending, write in WRITERS.items():
+    writers: dict[str, Callable[[Record], str]] = {**WRITERS, ".html": partial(page.page, replays=replays)}
+    for ending, write in writers.items():
         if name.endswith(ending):
-            store.write_text(path, page.page(record, replays) if write is page.page else write(record))
+            store.write_text(path, write(record))
             return
     raise OptionError(
         _("The ending of {path} names no form that a recording can be written in.").format(path=path),

@@ -114,8 +114,9 @@ def line_marks(record: Record) -> list[LineMark]:
     whose = np.arange(-1, len(record.lines))
     for several in places.values():
         whose[np.asarray(several) + 1] = several[0]
-    ops = _op_sums(record, whose)
-    runs = _run_sums(record, whose)
+    tally = Tally(record)
+    ops = _op_sums(tally, whose)
+    runs = _run_sums(tally, whose)
     return [
         LineMark(*place, tuple(at), ops.get(at[0]), runs.get(at[0]))
         for place, at in sorted(places.items())
@@ -123,9 +124,9 @@ def line_marks(record: Record) -> list[LineMark]:
     ]
 
 
-def _op_sums(record: Record, whose: Any) -> dict[int, OpSums]:
+def _op_sums(tally: Tally, whose: Any) -> dict[int, OpSums]:
     """Return the sums by line; ``whose[line + 1]`` is the number under which a line counts."""
-    tally = Tally(record)
+    record = tally.record
     guessed = Counter[tuple[int, int]]()
     first: dict[tuple[int, int], int] = {}
     for call in record.calls:
@@ -134,22 +135,18 @@ def _op_sums(record: Record, whose: Any) -> dict[int, OpSums]:
         first.setdefault(key, call.index)
     found: dict[int, OpSums] = {}
     lines = [whose[np.asarray(graph.line, np.int64) + 1] for graph in record.graphs]
-    listed: list[Any] = [np.zeros(len(graph.name), bool) for graph in record.graphs]
-    again: list[Any] = [np.zeros(len(graph.name), bool) for graph in record.graphs]
     for (graph, columns), times in tally.times.items():
         table = tally.of(graph, columns)
         line = lines[graph][table.op]
         keep = table.counted & (line >= 0)
         if not keep.any():
             continue
-        listed[graph][table.op[keep]] = True
-        again[graph][table.op[keep & (table.letter == ord("r"))]] = True
         _add(found, table, (line, keep), (times, guessed[graph, columns]))
         _add_causes(record, found, (graph, columns), (table, line, keep & table.ran), (times, first[graph, columns]))
     for graph, line in enumerate(lines):
-        for row in np.flatnonzero(listed[graph]):
+        for row in np.flatnonzero(tally.listed[graph] & tally.counted[graph] & (line >= 0)):
             found[int(line[row])].ops += 1
-            found[int(line[row])].ops_again += bool(again[graph][row])
+            found[int(line[row])].ops_again += bool(tally.recomputed[graph][row])
     return found
 
 
@@ -157,15 +154,13 @@ def _add(found: dict[int, OpSums], table: Table, rows: Any, calls: tuple[int, in
     """Add the sums of one set of columns, which ``calls`` (all, with estimated times) share."""
     line, keep = rows
     times, guessed = calls
-    letter = table.letter
     width = int(line[keep].max()) + 1
-    ran = np.bincount(line[keep & table.ran], minlength=width)
-    recomputed = np.bincount(line[keep & (letter == ord("r"))], minlength=width)
-    seconds = np.bincount(line[keep & table.ran], table.seconds[keep & table.ran], minlength=width)
-    redundant = np.bincount(
-        line[keep & (letter == ord("r"))], table.seconds[keep & (letter == ord("r"))], minlength=width
-    )
-    pairs, counts = np.unique(line[keep] * 256 + letter[keep], return_counts=True)
+    executed, again = keep & table.ran, keep & (table.letter == ord("r"))
+    ran = np.bincount(line[executed], minlength=width)
+    recomputed = np.bincount(line[again], minlength=width)
+    seconds = np.bincount(line[executed], table.seconds[executed], minlength=width)
+    redundant = np.bincount(line[again], table.seconds[again], minlength=width)
+    pairs, counts = np.unique(line[keep] * 256 + table.letter[keep], return_counts=True)
     for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
         found.setdefault(pair // 256, OpSums()).letters[chr(pair % 256)] += count * times
     for at in np.flatnonzero(ran).tolist():
@@ -207,10 +202,9 @@ def _add_causes(record: Record, found: dict[int, OpSums], key: tuple[int, int], 
             why.text = record.cause(row, first).text if row < none else ""
 
 
-def _run_sums(record: Record, whose: Any) -> dict[int, RunSums]:
-    tally = Tally(record)
+def _run_sums(tally: Tally, whose: Any) -> dict[int, RunSums]:
     found: dict[int, RunSums] = {}
-    for call in record.calls:
+    for call in tally.record.calls:
         if call.line < 0:
             continue
         sums = found.setdefault(int(whose[call.line + 1]), RunSums())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 from fuzz_build import Built
-from fuzz_checks import Fault, Performance
+from fuzz_checks import Fault, Performance, repeats
 from fuzz_naive import WRITES
 from fuzz_truth import Observer, exact
 
@@ -223,10 +223,8 @@ def check(program: Program) -> Outcome:
 
 def _settled(built: Built, plain: Plain, record: Any) -> bool:
     """Whether a second run has to give the same values: seeds, no races, no failed call that may have written."""
-    if built.unseeded or any(finding.kind in {"race", "overlap"} for finding in record.findings):
+    if not repeats(built, record, {"race", "overlap"}):
         return False
-    if any(" a loop of this call reads and writes" in f" {cause.text}" for cause in record.causes):
-        return False  # iterations run side by side
     for seen in plain.calls:
         if seen.failed:
             kinds = {built.graph.get_operation_by_name(name) for name in seen.closure}

@@ -50,6 +50,9 @@ export interface RecordingRow {
   live: (Served & { skipped: number }) | null;
 }
 
+/** What tells recordings apart: a name may be given again. */
+export const keyOf = (row: RecordingRow): string => `${row.name} ${row.number}`;
+
 /** An open live session of the kernel. */
 export interface LiveRow extends Served {
   number: number;

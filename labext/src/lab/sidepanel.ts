@@ -9,14 +9,12 @@ import { h, prose, redraw } from "../shared/dom.js";
 import { type Adviser, adviserOf } from "./advice.js";
 import type { Target } from "./bundle.js";
 import type { Gutters, Standing } from "./gutter.js";
-import type { Link, RecordingRow } from "./link.js";
+import { keyOf, type Link, type RecordingRow } from "./link.js";
 import { lineKey, lineList } from "./linelist.js";
 import { linkOf } from "./links.js";
 import { callTable, findingList, liveSession, recordingTable, saving, section, servedInCell } from "./sections.js";
 
 type Open = (panel: NotebookPanel, name: string, target?: Target | null) => void;
-
-const keyOf = (row: RecordingRow): string => `${row.name} ${row.number}`;
 
 export class SidePanel extends Widget {
   private readonly tracker: INotebookTracker;

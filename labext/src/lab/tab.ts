@@ -5,7 +5,7 @@ import type { TranslationBundle } from "@jupyterlab/translation";
 import { Widget } from "@lumino/widgets";
 
 import { deliver, type Mounted, mountBytes, type Target } from "./bundle.js";
-import type { Link, Message } from "./link.js";
+import { keyOf, type Link, type Message } from "./link.js";
 import { linkOf } from "./links.js";
 
 export class ExplorerTab extends Widget {
@@ -58,7 +58,7 @@ export class ExplorerTab extends Widget {
 
   private newest(): string {
     const [first] = this.link.state.recordings;
-    return first ? `${first.name} ${first.number}` : "";
+    return first ? keyOf(first) : "";
   }
 
   private ask(): void {

@@ -61,6 +61,3 @@ export function definitions(id: string): SVGDefsElement {
     arrow("aI", "--cl-ink"),
   );
 }
-
-/** Small swatch of a status for tables and the legend. */
-export const swatchClass = (letter: string): string => `st ${letter}`;
