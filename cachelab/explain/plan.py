@@ -135,21 +135,21 @@ class Plan:
         if row == LAST or not writers:
             return State(self._maximal(writers))
         own, before = self._bit.get(row, 0), self._before.get(row, 0)
-        preceding = []
+        preceding, around = [], False
         for writer in writers:
             if writer == row:
                 continue
             is_before = bool(before & self._bit[writer])
             is_after = bool(self._before[writer] & own)
             if (is_before and is_after) or self._same_loop(row, writer):
-                return State(unique=True)
-            if self._exclusive(row, writer):
+                around = True
+            elif self._exclusive(row, writer):
                 continue
-            if is_before:
+            elif is_before:
                 preceding.append(writer)
             elif not is_after:
                 return State(unique=True, race=writer)
-        return State(self._maximal(preceding))
+        return State(unique=True) if around else State(self._maximal(preceding))
 
     def written(self, cell: int, ran: frozenset[int] | None) -> tuple[int, ...]:
         """Return the rows that wrote ``cell``, or may have where what ran is not known."""

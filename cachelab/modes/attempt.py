@@ -154,6 +154,14 @@ class Attempt:
         traced = self.mode.traced(self.bench)
         if traced is not None:
             return traced
+        try:
+            return self._traced_runs()
+        except tf.errors.InvalidArgumentError:
+            if not self.mode.retreat():
+                raise
+        return self._traced_runs()
+
+    def _traced_runs(self) -> list[Ran]:
         with self.script.place.open() as sessions:
             runner = Runner(self.script, sessions, trace=True, cancel=self.bench.cancel)
             self.mode.reset()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cachelab.modes import code
+from cachelab.modes.arrays import aligned, own, size_of
 from cachelab.modes.keeping import Keeping
-from cachelab.modes.runner import aligned, own, size_of
 
 if TYPE_CHECKING:
     from cachelab.material import CallMaterial

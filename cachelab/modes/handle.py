@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 from cachelab.modes import code
+from cachelab.modes.arrays import size_of
 from cachelab.modes.keeping import Keeping
-from cachelab.modes.runner import size_of
 
 if TYPE_CHECKING:
     from cachelab.material import CallMaterial

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cachelab.i18n import translate as _
+from cachelab.modes.arrays import idle
 from cachelab.modes.cuts import Schedule, default_cuts, named_cuts, op_of, why_nothing
 from cachelab.modes.protocol import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from cachelab.material import CallMaterial
     from cachelab.modes.cuts import CallPlan
@@ -61,25 +62,34 @@ class Keeping(Mode):
         """Issue one call of the schedule."""
         raise NotImplementedError
 
-    def feed_of(self, runner: Runner, call: CallMaterial, names: Iterable[str]) -> dict[Any, Any]:
-        """Return the feed dict of the named ones of a call's own feeds."""
+    def feed_of(
+        self, runner: Runner, call: CallMaterial, names: Iterable[str], idling: Collection[str] = ()
+    ) -> dict[Any, Any]:
+        """Return the feed dict of the named ones of a call's own feeds, with stand-ins for those that nothing takes."""
         values = self.script.feed_values(call, runner.results)
-        return runner.feed(call.session, {name: values[name] for name in names})
+        fed = {name: idle(values[name]) if name in idling else values[name] for name in names}
+        return runner.feed(call.session, fed)
 
     def still_fed(self, call: CallMaterial, plan: CallPlan) -> tuple[str, ...]:
-        """Return which of its own feeds a call is fed when kept values are fed too.
+        """Return which of its own feeds a call needs when kept values are fed too.
 
         All of them where graph optimisation was seen, or could not be seen yet, to ask for more than it should.
         """
-        if len(plan.feeds) == len(call.feeds) or not self.script.facts(call).optimized:
-            return plan.feeds
-        return plan.feeds if self._spared.get(_way(call, plan)) else tuple(call.feeds)
+        spared = self._spared.get(_way(call, plan)) or not self._spare(call, plan)
+        return plan.feeds if spared else tuple(call.feeds)
+
+    def _spare(self, call: CallMaterial, plan: CallPlan) -> frozenset[str]:
+        """Return the feeds of a call that kept values make unnecessary, but for what graph optimisation may do."""
+        return frozenset(call.feeds).difference(plan.feeds) if self.script.facts(call).optimized else frozenset()
 
     def run_fed(
         self, runner: Runner, call: CallMaterial, plan: CallPlan, fetches: Sequence[Any], served: dict[Any, Any],
         extra: tuple[str, ...],
     ) -> Any:  # fmt: skip
         """Run a call that is fed kept values.
+
+        TensorFlow optimises each set of feeds by itself. So the feeds that are seen to be of no use are still fed,
+        with stand-ins; only a traced run tells whether they can be left out, as people would by hand.
 
         Parameters
         ----------
@@ -92,18 +102,30 @@ class Keeping(Mode):
         extra
             Names of tensors fetched in addition to the call's own.
         """
-        own = self.still_fed(call, plan)
-        feed = {**self.feed_of(runner, call, own), **served}
-        way = _way(call, plan)
-        if len(own) > len(plan.feeds) and way not in self._spared and not runner.trace:
-            spare = [name for name in own if name not in plan.feeds]
-            values, used = runner.run_watched(call.session, fetches, feed, spare)
-            self._spared[way] = not used
-            if used:
-                self._note(plan.serve, used)
-            return values
-        names = ((*call.fetches, *extra), call.targets, (*own, *plan.serve))
-        return runner.run(call.session, fetches, feed, (call.index,), names=names)
+        way, spare = _way(call, plan), self._spare(call, plan)
+        if runner.trace or not spare:
+            own = self.still_fed(call, plan)
+            names = ((*call.fetches, *extra), call.targets, (*own, *plan.serve))
+            feed = {**self.feed_of(runner, call, own), **served}
+            return runner.run(call.session, fetches, feed, (call.index,), names=names)
+        idle_feeds = runner.sessions.idle_feeds
+        feed = {**self.feed_of(runner, call, call.feeds, spare if idle_feeds.get(way) else ()), **served}
+        if way in idle_feeds:
+            return runner.run(call.session, fetches, feed, (call.index,))
+        values, used = runner.run_watched(call.session, fetches, feed, spare)
+        idle_feeds[way] = not used
+        self._spared[way] = not used and self._spared.get(way, True)
+        if used:
+            self._note(plan.serve, used)
+        return values
+
+    def retreat(self) -> bool:
+        """Feed everything, where optimisation asked for a feed that it had no use for when it was there."""
+        if not any(self._spared.values()):
+            return False
+        self._spared = dict.fromkeys(self._spared, False)
+        self.notes.append(_("Graph optimisation asks for feeds that kept values make unnecessary: all are fed."))
+        return True
 
     def _note(self, served: Sequence[str], used: Sequence[str]) -> None:
         text = _("Graph optimisation looks through what is fed for {tensors}: {feeds} is computed with all the same.")

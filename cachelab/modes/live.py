@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
+from cachelab.modes.arrays import idle
 from cachelab.modes.graphs import Facts
 from cachelab.modes.live_digests import Digests
 from cachelab.modes.live_holders import Wanted, holder_of
@@ -208,6 +209,8 @@ class Session(HandleSession):
                 former, self._holder = self._holder, holder_of(self.mode, self)
                 former.drop(self._store)
                 self._store.forget_all()
+                self._plans.clear()  # they tell how the former one's runs were optimised
+                plan = self._plan(target_list, _fetches, feed_dict)
             keys = self._keys(plan, feed_dict)
             way = self._way(plan, keys)
             values = {name: self._store.get(keys[at], name) for name, at in way.serve}
@@ -237,8 +240,16 @@ class Session(HandleSession):
         target_list, fetch_list, feed_dict, options, run_metadata = arguments
         base = super()._do_run
         extra = [name for name, _at in way.keep if name not in plan.fetches] if way.keep else []
-        spare = [name for name in plan.feeds if name not in way.feeds] if self._may_look_through(way) else []
-        feeds = feed_dict if spare else dict(compress(feed_dict.items(), way.feeding(plan.feeds)))
+        feeding = way.feeding(plan.feeds)
+        spare = () if all(feeding) or not self._may_look_through(way) else tuple(set(plan.feeds) - way.feeds)
+        if not spare:
+            feeds = dict(compress(feed_dict.items(), feeding))
+        elif way.spares and options is None:  # as seen, for the same feeds and fetches: another set is optimised anew
+            feeds = {
+                key: value if fed else idle(value) for (key, value), fed in zip(feed_dict.items(), feeding, strict=True)
+            }
+        else:
+            feeds = feed_dict
         own = None
         unknown = way.spares is None and bool(spare)
         untold = unknown or any(name not in plan.saved for name, _at in way.keep)
@@ -272,7 +283,7 @@ class Session(HandleSession):
 
     def _may_look_through(self, way: Way) -> bool:
         """Whether graph optimisation may ask for feeds that served values make unnecessary."""
-        return bool(way.serve) and not way.spares and (self._remote or self._facts is None or self._facts.optimized)
+        return bool(way.serve) and (self._remote or self._facts is None or self._facts.optimized)
 
     def _keep(self, plan: LivePlan, way: Way, keys: list[Any], got: tuple[Any, Any]) -> None:
         """Keep what a run gave, unless a variable that it depends on was written meanwhile."""

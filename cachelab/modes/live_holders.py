@@ -12,8 +12,8 @@ from tensorflow.python.ops import session_ops
 
 from cachelab.i18n import translate as _
 from cachelab.modes import copying
+from cachelab.modes.arrays import aligned, own, size_of
 from cachelab.modes.optimizer import taken
-from cachelab.modes.runner import aligned, own, size_of
 from cachelab.modes.variable import Store as VariableStore
 from cachelab.tf import hooks
 from cachelab.tf.nodes import LABEL

@@ -32,8 +32,8 @@ class Way:
     """How a call is run: what is fed from kept values, what is fetched in addition to be kept, what is still fed.
 
     ``serve`` and ``keep`` hold (tensor, class index). ``mixes`` tells that the ops that still run read a variable
-    that a served value depends on too. ``spares`` tells whether the optimised graph was seen to do without the
-    feeds that are left out: ``None`` until then.
+    that a served value depends on too. ``spares`` tells whether the optimised graph was seen to do nothing with the
+    other feeds: ``None`` until then.
     """
 
     serve: tuple[tuple[str, int], ...]

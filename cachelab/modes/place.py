@@ -227,6 +227,8 @@ class Sessions:
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self.idle_feeds: dict[Any, bool] = {}
+        """Way to run a call -> whether its optimised graph, one for each session, was seen to leave feeds unused."""
         self._open: dict[int, Any] = {}
         for session_id in place.session_ids:
             recorded = place.material.sessions[session_id]

@@ -62,6 +62,10 @@ class Mode:
         """Return what ran in a replay of this mode, where a trace of its runs can't tell; else ``None``."""
         return None
 
+    def retreat(self) -> bool:
+        """Give up savings that a traced run failed with; return whether there is anything to give up."""
+        return False
+
     def measure(self, runner: Runner) -> None:
         """Measure the bytes held after the calls were issued, where that was not known on the way."""
 

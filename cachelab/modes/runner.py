@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.python.util import deprecation
 
 from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
+from cachelab.modes.arrays import own
 from cachelab.modes.optimizer import taken
 from cachelab.modes.traces import Ran, full_trace
 
@@ -213,38 +213,6 @@ def gist(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     trivial = ("Graph execution error", "Detected at node", "Node:", "[[", "File ", "Original stack")
     return next((line for line in lines if not line.startswith(trivial)), type(error).__name__)
-
-
-def own(value: Any) -> Any:
-    """Return a copy of an array, or the value itself where it is not one."""
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
-def size_of(value: Any) -> int:
-    """Return the bytes of a fetched value; a scalar string is plain ``bytes``, an array of strings points at them."""
-    size = getattr(value, "nbytes", None)
-    if size is None or getattr(getattr(value, "dtype", None), "hasobject", False):
-        return sum(len(item) for item in getattr(value, "flat", [value]) if isinstance(item, bytes | str))
-    return int(size)
-
-
-def aligned(value: Any) -> Any:
-    """Return an array that TensorFlow can take without a copy: contiguous and 64-byte-aligned.
-
-    Parameters
-    ----------
-    value
-        An array of any shape; returned as it is where it fits already, or holds Python objects.
-    """
-    if not isinstance(value, np.ndarray) or value.dtype == object or value.nbytes == 0:
-        return value
-    if value.flags.c_contiguous and value.ctypes.data % 64 == 0:
-        return value
-    store = np.empty(value.nbytes + 64, np.uint8)
-    start = -store.ctypes.data % 64
-    copy = store[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
-    copy[...] = value
-    return copy
 
 
 class Clock:

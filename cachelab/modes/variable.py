@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import tensorflow as tf
 
 from cachelab.modes import code, copying
+from cachelab.modes.arrays import size_of
 from cachelab.modes.cuts import op_of
 from cachelab.modes.keeping import Keeping
-from cachelab.modes.runner import size_of
 
 if TYPE_CHECKING:
     from cachelab.material import CallMaterial

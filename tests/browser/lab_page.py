@@ -14,7 +14,7 @@ def switch(book):
 
 
 def load(book):
-    book.page.locator(".cachelab-Switch button:visible").click(timeout=120_000)  # once the kernel is there
+    book.page.locator(".cachelab-Switch button:visible").click()
     book.page.locator(".cachelab-Switch select:visible:not([disabled])").wait_for()
 
 

@@ -6,31 +6,12 @@ import json
 
 import face_samples
 import pytest
+from lab_page import RECORDING, load, show_panel, switch
 
 from cachelab.store import to_json
 from cachelab.views.mime import MIME_TYPE
 
 pytestmark = pytest.mark.browser
-
-RECORDING = """\
-import face_samples
-from cachelab.recording import Recording
-from cachelab.session_state import recordings
-recordings.add(Recording(record=face_samples.record()))"""
-
-
-def switch(book):
-    return book.page.locator(".cachelab-Switch select:visible")
-
-
-def load(book):
-    book.page.locator(".cachelab-Switch button:visible").click()
-    book.page.locator(".cachelab-Switch select:visible:not([disabled])").wait_for()
-
-
-def show_panel(book):
-    book.page.evaluate("() => window.jupyterapp.commands.execute('cachelab:show-panel')")
-    return book.page.locator(".cachelab-Panel")
 
 
 def recordings(panel):

@@ -36,6 +36,24 @@ def test_kinds_a_branch_and_an_outer_write_do_race(graph, control_flow):
     assert "race" in kinds(recorded(program))
 
 
+def test_kinds_a_loop_that_writes_and_an_outer_write_do_race(graph, control_flow):
+    v = variable()
+
+    def body(i, total):
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            return i + 1, total + v.read_value()
+
+    out = tf.while_loop(lambda i, _: i < 2, body, (0, 0.0))[1]
+    write = v.assign_add(10.0)
+
+    def program(session):
+        session.run(v.initializer)
+        session.run([out, write])
+
+    races = [found.ops for found in recorded(program).findings if found.kind == "race"]
+    assert any(not all(name.startswith("while/") for name in ops) for ops in races)
+
+
 def test_kinds_branches_in_a_loop_may_both_run_in_one_call(graph, control_flow):
     v, n = variable(), tf1.placeholder(tf.int32, [])
 

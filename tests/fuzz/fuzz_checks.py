@@ -12,7 +12,7 @@ from fuzz_build import SHAPE, Built
 from fuzz_truth import Observer, Seen, exact, needed
 from tensorflow.core.protobuf import rewriter_config_pb2
 
-from cachelab.modes.runner import own
+from cachelab.modes.arrays import own
 from cachelab.tf.recorder import Recorder
 
 if TYPE_CHECKING:
