@@ -115,15 +115,29 @@ def test_a_budget_sets_the_size_of_chunks_and_progress_shows_them(monkeypatch):
     np.testing.assert_allclose(total, clipped_sum(loss, [weights], x, max_norm=0.5)[0])
 
 
-@pytest.mark.parametrize(("plain", "xla", "wins"), [(2.0, 1.0, True), (1.0, 2.0, False)])
-def test_the_trial_keeps_what_is_faster_and_does_not_count_tracing(plain, xla, wins):
+@pytest.mark.parametrize(
+    ("plain", "xla", "wins", "calls", "disturbed"),
+    [
+        (2.0, 1.0, True, 6, False),
+        (1.0, 2.0, False, 6, False),
+        (1.2, 1.0, True, 10, False),
+        (1.0, 1.2, False, 10, False),
+        (1.0, 1.01, False, 22, False),
+        (1.0, 2.0, False, 7, True),
+        (1.01, 1.0, True, 22, True),
+    ],
+)
+def test_the_trial_keeps_what_is_faster_and_does_not_count_tracing(plain, xla, wins, calls, disturbed):
     trial = Trial(8)
     runs = []
     while not trial.decided:
         runs.append(trial.xla)
         first = runs.count(runs[-1]) == 1
-        trial.note(100.0 * (1 + wins) if first else xla if runs[-1] else plain, xla=runs[-1])
-    assert runs == [False, False, False, True, True, False, True]
+        slow = 5.0 if disturbed and runs.count(runs[-1]) == 2 and runs[-1] is wins else 1.0
+        trial.note(1e-9 if first else slow * (xla if runs[-1] else plain), xla=runs[-1])
+    assert runs[:6] == [False, False, False, True, True, True]
+    assert len(runs) == calls
+    assert sum(runs) == calls // 2
     assert trial.xla is wins
     trial.note(1e-9, xla=not wins)  # what comes later changes nothing
     assert trial.xla is wins
@@ -140,7 +154,7 @@ def test_the_plan_says_what_the_trial_found():
     before = plan(loss, [weights], x)
     assert not before.jit
     assert "fourth" in str(before)
-    for _call in range(7):
+    for _call in range(22):
         np.testing.assert_allclose(per_example_gradients(loss, [weights], x)[0], first, rtol=1e-12)
     after = str(plan(loss, [weights], x))
     assert "For 5 examples" in after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import tensorflow as tf
@@ -15,7 +16,7 @@ from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import as_number, solve
 from cachelab.tf.per_example.plans import Plan, make_plan
-from cachelab.tf.per_example.traces import Traces, converted
+from cachelab.tf.per_example.traces import Traces, converted, flat_call
 from cachelab.tf.per_example.trial import Trial
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class Entry:
             return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float64), *self.specs]
-        return tf.function(work, input_signature=signature, jit_compile=xla, autograph=False).get_concrete_function()
+        function = tf.function(work, input_signature=signature, jit_compile=xla, autograph=False)
+        return flat_call(function.get_concrete_function())
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""
@@ -177,7 +179,7 @@ def run_eagerly(loss: Any, variables: list[Any], inputs: tuple[Any, ...], reques
             _("All inputs have the examples on their first axis."),
         )
     (count,) = counts
-    limit = as_number(0.0 if request.max_norm is None else request.max_norm, tf.float64)
+    limit = _limit(request.max_norm)
     size = request.chunk_size
     if size == "auto":
         size = chunk_for(entry.problem, request.task, request.memory_budget)
@@ -189,6 +191,19 @@ def run_eagerly(loss: Any, variables: list[Any], inputs: tuple[Any, ...], reques
             _("Leave `chunk_size` out."),
         )
     return _in_chunks(entry, tensors, limit, size, count)
+
+
+def _limit(max_norm: Any) -> tf.Tensor:
+    if max_norm is None or isinstance(max_norm, float | int):
+        return _constant(float(max_norm or 0.0))
+    return as_number(max_norm, tf.float64)
+
+
+@lru_cache(maxsize=16)
+def _constant(number: float) -> tf.Tensor:
+    """Return a number as a tensor; made once, as that takes longer than the rest of a call."""
+    with tf.device("CPU"):
+        return tf.constant(number, tf.float64)
 
 
 def _in_chunks(entry: Entry, tensors: list[tf.Tensor], limit: tf.Tensor, size: int, count: int) -> list[tf.Tensor]:

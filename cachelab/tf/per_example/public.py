@@ -52,8 +52,9 @@ def per_example_gradients(
         So many examples at a time, to bound the memory of activations and patches; ``"auto"`` fits them into
         ``memory_budget``. The results themselves are m times as large as the variables in any case.
     jit
-        Function form in eager code: compile with XLA. ``"auto"`` tries that in the fourth, fifth and seventh call of
-        a batch size (dense and attention layers without convolutions, loops or random draws) and keeps the faster.
+        Function form in eager code: compile with XLA. ``"auto"`` tries that from the fourth call of a batch size on,
+        in turns with plain calls (dense and attention layers without convolutions, loops or random draws), and keeps
+        what is faster: after six calls if it is clear, after 22 at most.
     memory_budget
         Bytes for ``chunk_size="auto"``.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tensorflow.python.autograph.core import ag_ctx as control_status
 from tensorflow.python.autograph.impl import api as autograph
@@ -42,3 +42,14 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     status = control_status.ControlStatusCtx(status=control_status.Status.UNSPECIFIED)
     return autograph.tf_convert(function, status)
+
+
+def flat_call(trace: Any) -> Callable[..., Any]:
+    """Return what calls a trace with flat tensors of the right types, as they are.
+
+    TensorFlow's own call binds them to names first, which takes half the time of a call that does little.
+    """
+    call = getattr(trace, "_call_flat", None)
+    if call is None:
+        return cast("Callable[..., Any]", trace)
+    return lambda *tensors: call(list(tensors), trace.captured_inputs)

@@ -1,47 +1,60 @@
-"""Plain or compiled by XLA: both run in the caller's own first calls, and the faster one stays."""
+"""Plain or compiled by XLA: both run in the caller's own first calls, in turns, and the faster one stays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from statistics import median
+from typing import TYPE_CHECKING, Final
 
 from cachelab.i18n import translate as _
 
-_ORDER: Final = (False, False, False, True, True, False, True)
-"""Whether XLA runs, call by call. The first call of each kind traces or compiles, so that its time does not count."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PLAIN_FIRST: Final = 3
+"""Calls before XLA compiles, which takes about as long as hundreds of calls: few callers come back no more."""
+_CLEAR: Final = ((2, 1.5), (4, 1.1))
+"""(timed calls of each kind, ratio of their times from which the outcome is taken as clear)."""
+_MOST: Final = 10
+"""Timed calls of each kind at most."""
 
 
 @dataclass
 class Trial:
-    """The trial for one batch size, as XLA compiles anew for each."""
+    """The trial for one batch size, as XLA compiles anew for each.
+
+    The first call of each kind traces or compiles, so that its time does not count.
+    """
 
     count: int
     times: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
-
-    @property
-    def decided(self) -> bool:
-        """Whether both have been timed."""
-        return sum(map(len, self.times.values())) >= len(_ORDER)
-
-    @property
-    def xla(self) -> bool:
-        """Whether the next call should be the compiled one."""
-        if not self.decided:
-            return _ORDER[sum(map(len, self.times.values()))]
-        return self._best(xla=True) < self._best(xla=False)
-
-    def _best(self, *, xla: bool) -> float:
-        return min(self.times[xla][1:])
+    decided: bool = False
+    """Whether it is clear which is faster: soon if by far, after more calls if not."""
+    xla: bool = False
+    """Whether the next call should be the compiled one."""
 
     def note(self, seconds: float, *, xla: bool) -> None:
         """Keep the time of a call; a trial that is over takes no more."""
-        if not self.decided:
-            self.times[xla].append(seconds)
+        if self.decided:
+            return
+        self.times[xla].append(seconds)
+        timed = min(map(len, self.times.values())) - 1
+        if timed < _CLEAR[0][0]:
+            self.xla = _PLAIN_FIRST <= len(self.times[False]) > len(self.times[True])
+            return
+        # Both, so that neither one lucky nor one disturbed call decides.
+        ratios = [self._time(xla=True, kind=kind) / self._time(xla=False, kind=kind) for kind in (min, median)]
+        clear = [limit for calls, limit in _CLEAR if timed >= calls][-1]
+        self.decided = timed >= _MOST or min(ratios) >= clear or max(ratios) <= 1 / clear
+        self.xla = sum(ratios) < len(ratios) if self.decided else len(self.times[False]) > len(self.times[True])
+
+    def _time(self, *, xla: bool, kind: Callable[[list[float]], float] = min) -> float:
+        return kind(self.times[xla][1:])
 
     def __str__(self) -> str:
         """Return the outcome as a sentence."""
         if not self.decided:
-            return _("XLA is tried in the fourth, fifth and seventh call and kept if it is faster.")
+            return _("XLA is tried from the fourth call on, in turns with plain calls, and kept if it is faster.")
         return _("For {count} examples {plain:.3g} ms plain and {xla:.3g} ms with XLA.").format(
-            count=self.count, plain=self._best(xla=False) * 1e3, xla=self._best(xla=True) * 1e3
+            count=self.count, plain=self._time(xla=False) * 1e3, xla=self._time(xla=True) * 1e3
         )
