@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +204,7 @@ class Attempt:
             executed=recolor.counts["executed"],
             recomputed=recolor.counts["recomputed"],
             reused=recolor.counts["reused"],
-            break_even=None if saving <= 0 else max(1, round(setup / (saving / len(self.script.calls)) + 0.5)),
+            break_even=None if saving <= 0 else max(1, math.ceil(setup * len(self.script.calls) / saving)),
             code=mode.code(),
         )
         return Replay(
