@@ -34,7 +34,7 @@ def clock(monkeypatch):
     return now
 
 
-# Of 7 calls, with the one that initialises, 5 are served: a pass takes 2 x 3 + 5 s instead of 21, and saves 10/7 a call.
+# Of 7 calls, one of which initialises, 5 are served: a pass takes 2 x 3 + 5 s instead of 21, and saves 10/7 a call.
 @pytest.mark.parametrize(("setup", "calls"), [(0.0, 1), (4.0, 3), (5.0, 4), (10.0, 7), (20.0, 14), (21.0, 15)])
 def test_the_break_even_is_the_first_call_by_which_what_is_saved_covers_the_setup(clock, monkeypatch, setup, calls):
     program = two_fetches()
