@@ -34,7 +34,6 @@ MEANINGS = {
 
 _MILLI = 1e-3
 _MICRO = 1e-6
-_KILO = 1e3
 
 
 def status_title(letter: str) -> str:

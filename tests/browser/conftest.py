@@ -88,6 +88,7 @@ class Server:
             **os.environ,
             "JUPYTER_CONFIG_DIR": str(home / "config"),
             "JUPYTER_DATA_DIR": str(home / "data"),
+            "JUPYTER_PREFER_ENV_PATH": "0",  # what is built here comes before what is installed
             "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
             "JUPYTERLAB_SETTINGS_DIR": str(home / "lab" / "user-settings"),
             "JUPYTERLAB_WORKSPACES_DIR": str(home / "lab" / "workspaces"),

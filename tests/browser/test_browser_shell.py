@@ -228,6 +228,9 @@ def test_settings_load_cachelab_and_show_less(open_notebook, lab_with_extension,
     book.page.locator(".cachelab-Switch button:visible").wait_for()
     book.page.wait_for_timeout(1000)
     assert switch(book).is_disabled()
+    # Loaded by hand, wherever, it begins with that mode too.
+    show_panel(book).get_by_role("button", name="Load CacheLab").click()
+    mode_shown(book, "memo")
 
 
 FRENCH = {

@@ -22,7 +22,6 @@ TASKS: Final = {
 """Task -> the methods that can do it."""
 
 _COPIES: Final = frozenset({"vectorized", "loop"})
-_RULED: Final = frozenset({"outer", "ghost", "bookkeeping"})
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,11 @@ export interface Parts {
   trans: TranslationBundle;
   /** The link of the active notebook or console. */
   active: () => Link | null;
-  load: (link: Link) => Promise<void>;
   open: (panel: NotebookPanel, name: string) => void;
   side: Widget;
 }
 
-export function addCommands({ app, tracker, trans, active, load, open, side }: Parts, palette: ICommandPalette | null): void {
+export function addCommands({ app, tracker, trans, active, open, side }: Parts, palette: ICommandPalette | null): void {
   const { commands } = app;
   const category = "CacheLab";
   const ready = (): boolean => active()?.state.link === "ready";
@@ -43,10 +42,7 @@ export function addCommands({ app, tracker, trans, active, load, open, side }: P
       const link = active();
       return link !== null && loadable(link.state);
     },
-    execute: async () => {
-      const link = active();
-      if (link) await load(link);
-    },
+    execute: () => active()?.load(),
   });
 
   const names = new Map(modeGroups(trans).flatMap(({ modes }) => modes.map(({ value, text }) => [value, text])));

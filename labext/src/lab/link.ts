@@ -89,8 +89,10 @@ export class Link {
   private readonly stateChanged = new Signal<this, KernelState>(this);
   private readonly received = new Signal<this, Message>(this);
   private readonly markedAgain = new Signal<this, void>(this);
+  private readonly loadedHere = new Signal<this, void>(this);
   private wanted = "";
   private greeted = false;
+  private fresh = false;
   private static sequence = 0;
 
   constructor(context: ISessionContext) {
@@ -109,6 +111,11 @@ export class Link {
   /** Emitted whenever the marks changed. */
   get marked(): ISignal<this, void> {
     return this.markedAgain;
+  }
+
+  /** Emitted when this page has loaded CacheLab in the kernel. */
+  get loaded(): ISignal<this, void> {
+    return this.loadedHere;
   }
 
   /** A number for a request that the kernel answers: all explorers and panels of a notebook share one comm. */
@@ -138,8 +145,10 @@ export class Link {
     const reply = await kernel.requestExecute({ code: "%load_ext cachelab", silent: true, store_history: false }).done.catch(() => null);
     // A kernel that restarted meanwhile is another one.
     if (!reply) return;
-    if (reply.content.status === "ok") await this.connect(true);
-    else this.set({ ...NONE, link: "absent", why: "missing" });
+    if (reply.content.status !== "ok") return this.set({ ...NONE, link: "absent", why: "missing" });
+    this.fresh = true;
+    await this.connect(true);
+    this.greet();
   }
 
   dispose(): void {
@@ -226,9 +235,17 @@ export class Link {
     if (data.type !== "state") return void this.received.emit({ data, buffers });
     this.wanted = "";
     this.set({ link: "ready", mode: String(data.mode), recordings: data.recordings as RecordingRow[], live: data.live as LiveRow[] });
+    this.greet();
     if (this.greeted) return;
     this.greeted = true;
     this.send({ type: "marks" });
+  }
+
+  /** The kernel's first message comes before or after the end of the request that loaded CacheLab. */
+  private greet(): void {
+    if (!this.fresh || this.state.link !== "ready") return;
+    this.fresh = false;
+    this.loadedHere.emit();
   }
 
   /** Mode asked for and not yet confirmed: a busy kernel answers when its cell ends. */

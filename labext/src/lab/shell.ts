@@ -39,9 +39,8 @@ export function around({ app, tracker, trans, explorers, side, consoles, palette
   const options = new Options();
   const active = activeLink(app, tracker, consoles);
 
-  const load = async (link: Link): Promise<void> => {
-    await link.load();
-    if (link.state.link === "ready" && options.values.modeAfterLoading !== "off") link.setMode(options.values.modeAfterLoading);
+  const begin = (link: Link): void => {
+    if (options.values.modeAfterLoading !== "off") link.setMode(options.values.modeAfterLoading);
   };
   const loaded = new WeakSet<Link>();
   const attend = (link: Link): void => {
@@ -52,13 +51,14 @@ export function around({ app, tracker, trans, explorers, side, consoles, palette
     if (stage === "ready") loaded.add(link);
     if (stage !== "absent" || why || loaded.has(link) || !options.values.loadAutomatically) return;
     loaded.add(link);
-    void load(link);
+    void link.load();
   };
   const known = new Set<Link>();
   const welcome = (link: Link): void => {
     if (known.has(link)) return;
     known.add(link);
     link.changed.connect(attend);
+    link.loaded.connect(begin);
     attend(link);
   };
   const both = (act: (link: Link) => void): void => {
@@ -69,8 +69,8 @@ export function around({ app, tracker, trans, explorers, side, consoles, palette
   tracker.widgetAdded.connect((_, panel) => welcome(linkOf(panel)));
   consoles?.widgetAdded.connect((_, panel) => welcome(linkOf(panel)));
 
-  toolbars?.addFactory<NotebookPanel>("Notebook", SWITCH, (panel) => new ModeSwitch(linkOf(panel), trans, load));
-  addCommands({ app, tracker, trans, active, load, open: (panel, name) => void explorers.open(panel, name), side }, palette);
+  toolbars?.addFactory<NotebookPanel>("Notebook", SWITCH, (panel) => new ModeSwitch(linkOf(panel), trans));
+  addCommands({ app, tracker, trans, active, open: (panel, name) => void explorers.open(panel, name), side }, palette);
 
   const item = new StatusItem(trans, () => app.shell.activateById(side.id));
   status?.registerStatusItem("cachelab-status", { item, align: "left", rank: 60, isActive: () => options.values.statusBar && !item.empty, activeStateChanged: item.shown });

@@ -15,7 +15,7 @@ export class ModeSwitch extends Widget {
   private readonly select = document.createElement("select");
   private readonly button = document.createElement("button");
 
-  constructor(link: Link, trans: TranslationBundle, load: (link: Link) => Promise<void>) {
+  constructor(link: Link, trans: TranslationBundle) {
     super();
     this.link = link;
     this.trans = trans;
@@ -35,7 +35,7 @@ export class ModeSwitch extends Widget {
     });
     this.button.textContent = trans.__("Load CacheLab");
     this.button.type = "button";
-    this.button.addEventListener("click", () => void load(this.link));
+    this.button.addEventListener("click", () => void this.link.load());
     label.append(this.select);
     this.node.append(label, this.button);
     link.changed.connect(this.refresh, this);
