@@ -57,6 +57,15 @@ def bare(engine, capsys):
 
 
 @pytest.fixture
+def real_shell(capsys):
+    """A shell with CacheLab and its own engine."""
+    shell = Shell(capsys).load()
+    yield shell
+    shell.ip.extension_manager.unload_extension("cachelab")
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
 def shell(bare):
     """A shell with CacheLab."""
     return bare.load()

@@ -10,7 +10,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
 from cachelab.errors import OptionError
+from cachelab.modes import live
 from cachelab.modes.live_cells import activate
+from cachelab.session_state import recordings
 
 tf1 = tf.compat.v1
 
@@ -92,3 +94,23 @@ def test_a_session_closed_inside_is_left_closed():
 def test_cuts_are_for_replayed_modes():
     with pytest.raises(OptionError, match="chooses by itself"):
         activate("memo", ["h:0"])
+
+
+def statuses(record):
+    return {op.status for call in range(record.call_count) for op in record.executions(call)}
+
+
+def test_the_magic_serves_the_recorded_cells_that_follow(real_shell, monkeypatch):
+    monkeypatch.setattr(live, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(live, "WORTH_SECONDS_A_BYTE", 0.0)
+    names = real_shell.ip.user_ns
+    names.update(calls=Program().calls, found=[])
+    real_shell.cell("%cachelab mode memo")
+    assert real_shell.cell("%%cachelab\nfound += calls()").success
+    assert "reused" in statuses(recordings.find().record)
+    real_shell.cell("%cachelab mode run")
+    assert real_shell.cell("%%cachelab\nfound += calls()").success
+    assert "reused" not in statuses(recordings.find().record)
+    expected = Program()
+    for ours, theirs in zip(names["found"], expected.calls() + expected.calls(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
