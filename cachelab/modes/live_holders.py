@@ -17,6 +17,7 @@ from cachelab.modes.optimizer import taken
 from cachelab.modes.variable import Store as VariableStore
 from cachelab.tf import hooks
 from cachelab.tf.nodes import LABEL
+from cachelab.tf.tracing import trace_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +58,7 @@ class Tracer:
     """Asks TensorFlow for op times of one run, and for its optimised ``graph``."""
 
     def __init__(self, *, graph: bool) -> None:
-        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE, output_partition_graphs=graph)
+        options = trace_options(graph=graph)
         self.pointers = (runtime.TF_NewBufferFromString(options.SerializeToString()), runtime.TF_NewBuffer())
 
     def seconds(self) -> dict[str, float]:

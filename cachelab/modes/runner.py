@@ -13,7 +13,8 @@ from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
 from cachelab.modes.arrays import own
 from cachelab.modes.optimizer import taken
-from cachelab.modes.traces import Ran, full_trace
+from cachelab.modes.traces import Ran
+from cachelab.tf.tracing import trace_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -147,7 +148,7 @@ class Runner:
         note = Ran(calls)
         self.ran.append(note)
         reader = self.script.place.graph_of(session).reader
-        options = full_trace(timeout_ms, graph=reader.wants_graph(names, copies or {}, session))
+        options = trace_options(graph=reader.wants_graph(names, copies or {}, session), timeout_ms=timeout_ms)
         values = self.sessions[session].run(fetches, feed, options=options, run_metadata=metadata)
         reader.read(metadata, names, copies or {}, note, session)
         return values

@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tensorflow as tf
-
 from cachelab.explain.closure import Signature
 from cachelab.explain.plan import make_plan
 from cachelab.tf.nodes import LOWERED, kind_of
@@ -66,7 +64,7 @@ class Reader:
         Parameters
         ----------
         metadata
-            Of a run under ``FULL_TRACE`` with ``output_partition_graphs``.
+            Of a traced run with ``output_partition_graphs``.
         names
             What was run, in names of the user's graph; ``None`` where it was not made of the user's ops.
         copies
@@ -144,10 +142,3 @@ def rename(metadata: Any, copies: Mapping[str, str]) -> None:
         for node in partition.node:
             node.name = pattern.sub("", node.name)
             node.input[:] = [pattern.sub("", name) for name in node.input]
-
-
-def full_trace(timeout_ms: int = 0, *, graph: bool = True) -> Any:
-    """Return ``RunOptions`` that ask for everything the reader needs; ``graph``: for the optimised graph too."""
-    options = tf.compat.v1.RunOptions(timeout_in_ms=timeout_ms, output_partition_graphs=graph)
-    options.trace_level = tf.compat.v1.RunOptions.FULL_TRACE
-    return options

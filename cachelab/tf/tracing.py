@@ -18,6 +18,10 @@ FIRST = 2
 BRANCHING = 64
 """Likewise where what runs depends on values."""
 
+LEVEL = config_pb2.RunOptions.SOFTWARE_TRACE
+"""FULL_TRACE lists the same nodes, but opens a profiling session, of which a process can have one: a second traced run
+at the same time, or under tf.profiler, would fail after its effects have happened."""
+
 
 def wanted(mode: str, number: int, *, conditional: bool) -> bool:
     """Tell whether call ``number`` of a signature is traced: in ``auto`` the first ones, then 4, 8, 16, ..."""
@@ -30,6 +34,11 @@ def wanted(mode: str, number: int, *, conditional: bool) -> bool:
     if conditional:
         return number % 16 == 0
     return number & (number - 1) == 0
+
+
+def trace_options(*, graph: bool, timeout_ms: int = 0) -> Any:
+    """Return ``RunOptions`` that ask for a trace, and for the optimised ``graph`` too."""
+    return config_pb2.RunOptions(trace_level=LEVEL, output_partition_graphs=graph, timeout_in_ms=timeout_ms)
 
 
 class Tracing:
@@ -58,15 +67,13 @@ class Tracing:
         asked = config_pb2.RunOptions()
         if options is not None:
             asked.ParseFromString(runtime.TF_GetBuffer(options))
-        self.traced = trace or (metadata is not None and asked.trace_level >= config_pb2.RunOptions.SOFTWARE_TRACE)
+        self.traced = trace or (metadata is not None and asked.trace_level >= LEVEL)
         if not self.traced:
             return
         if metadata is not None:
             self._theirs = config_pb2.RunOptions()
             self._theirs.CopyFrom(asked)
-        # FULL_TRACE lists the same nodes, but opens a profiling session, of which a process can have one: a second
-        # traced run at the same time, or under tf.profiler, would fail after its effects have happened.
-        asked.trace_level = max(asked.trace_level, config_pb2.RunOptions.SOFTWARE_TRACE)
+        asked.trace_level = max(asked.trace_level, LEVEL)
         asked.output_partition_graphs |= graph
         if dump is not None:
             dump.ask(asked)
@@ -95,7 +102,7 @@ class Tracing:
 
 def _reduced(data: bytes, asked: config_pb2.RunOptions) -> bytes:
     """Return metadata without what was not asked for."""
-    wanted_trace = asked.trace_level >= config_pb2.RunOptions.SOFTWARE_TRACE
+    wanted_trace = asked.trace_level >= LEVEL
     if wanted_trace and asked.output_partition_graphs:
         return data
     metadata = config_pb2.RunMetadata()

@@ -261,6 +261,24 @@ def test_clear_cache_and_budget():
         Session(graph=program.graph, mode="joint")
 
 
+@pytest.mark.parametrize("mode", KEEPING)
+def test_a_session_keeps_and_serves_while_the_profiler_is_on(mode, tmp_path):
+    """What measures op times must not need a profiling session, of which a process can have one."""
+    program = two_fetches()
+    with Session(graph=program.graph, mode=mode) as session:
+        session.run(program.init)
+        tf.profiler.experimental.start(str(tmp_path))
+        try:
+            found = [session.run(*call) for call in program.calls * 2]
+        finally:
+            tf.profiler.experimental.stop(save=False)
+        assert session.cache_info().hits
+    with program.session() as session:
+        for ours, call in zip(found, program.calls * 2, strict=True):
+            for one, other in zip(ours, session.run(*call), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 def test_threads_that_read_and_write_see_no_torn_state():
     """One thread sets v to whole numbers; a reader of v*v must always see a square of one of them."""
     graph = tf.Graph()

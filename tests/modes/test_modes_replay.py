@@ -221,3 +221,15 @@ def test_log_names_the_op_that_onednn_renames():
         tf.matmul(x, x, name="product")
     ran = Reader(Facts(graph)).of_log([("product", "_MklNativeMatMul"), ("product", "Const")], (0,))
     assert ran.executed["product"].count == 1
+
+
+@pytest.mark.parametrize("mode", ["run", *KEEPING, "partial_run", "joint"])
+def test_replays_work_while_the_profiler_is_on(recordings, mode, tmp_path):
+    _program, recording, _bench = recordings("two_fetches")
+    tf.profiler.experimental.start(str(tmp_path))
+    try:
+        found = Bench(recording, repeats=1).replay(mode)
+    finally:
+        tf.profiler.experimental.stop(save=False)
+    assert found.applicable, found.reason
+    assert found.equality in {"reproduced", "equal"}, found.reason
