@@ -244,7 +244,7 @@ class Session(HandleSession):
         spare = () if all(feeding) or not self._may_look_through(way) else tuple(set(plan.feeds) - way.feeds)
         if not spare:
             feeds = dict(compress(feed_dict.items(), feeding))
-        elif way.spares and options is None:  # as seen, for the same feeds and fetches: another set is optimised anew
+        elif way.spares and options is None and not hooks.installed():  # as seen; a record has what users feed
             feeds = {
                 key: value if fed else idle(value) for (key, value), fed in zip(feed_dict.items(), feeding, strict=True)
             }

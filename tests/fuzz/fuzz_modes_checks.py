@@ -23,7 +23,7 @@ from fuzz_truth import Observer, exact
 
 from cachelab.model import MODES
 from cachelab.modes import attempt as attempt_module
-from cachelab.modes import live
+from cachelab.modes import arrays, live
 from cachelab.modes.bench import Bench
 from cachelab.modes.equality import Judge
 from cachelab.modes.runner import Failure
@@ -101,13 +101,13 @@ def catching() -> Iterator[Caught]:
 
 @contextmanager
 def everything_is_worth_keeping() -> Iterator[None]:
-    """Let live sessions keep whatever they can: small programs have nothing that takes long."""
-    before = live.WORTH_SECONDS, live.WORTH_SECONDS_A_BYTE
-    live.WORTH_SECONDS = live.WORTH_SECONDS_A_BYTE = 0.0
+    """Let live sessions keep whatever they can, and feed stand-ins: small programs have nothing that takes long."""
+    before = live.WORTH_SECONDS, live.WORTH_SECONDS_A_BYTE, arrays.SMALL_BYTES
+    live.WORTH_SECONDS = live.WORTH_SECONDS_A_BYTE = arrays.SMALL_BYTES = 0
     try:
         yield
     finally:
-        live.WORTH_SECONDS, live.WORTH_SECONDS_A_BYTE = before
+        live.WORTH_SECONDS, live.WORTH_SECONDS_A_BYTE, arrays.SMALL_BYTES = before
 
 
 def shares(totals: Counter[str]) -> str:

@@ -110,6 +110,20 @@ def test_call_served_whole_is_in_the_record(mode):
         assert found.equality == "reproduced", found.reason
 
 
+def test_the_record_has_the_feeds_of_the_user():
+    """Feeds that a served value makes unnecessary may be replaced by stand-ins, but not where somebody looks."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x, z = tf1.placeholder(tf.float32, [200, 200], "x"), tf1.placeholder(tf.float32, [], "z")
+        tf.multiply(tf.tanh(x, name="h"), z, name="out")
+    batch = np.ones((200, 200), "f")
+    recorder, results = recorded(graph, "memo", [("out:0", {"x:0": batch, "z:0": float(k)}) for k in range(6)])
+    assert "reused" in statuses(recorder.record(), 5).values()
+    material = recorder.material
+    assert all(np.array_equal(material.values.get(call.feeds["x:0"]), batch) for call in material.calls)
+    assert [float(out[0, 0]) for out in results] == pytest.approx([k * float(np.tanh(1)) for k in range(6)])
+
+
 def test_fetches_served_and_computed_in_one_call():
     calls = [(["h:0", "out:0"], {"x:0": np.ones(3, "f"), "z:0": float(k)}) for k in range(5)]
     recorder, results = recorded(counted(), "memo", calls)
