@@ -22,8 +22,8 @@ from fuzz_naive import WRITES
 from fuzz_truth import Observer, exact
 
 from cachelab.model import MODES
-from cachelab.modes import attempt as attempt_module
 from cachelab.modes import arrays, live
+from cachelab.modes import attempt as attempt_module
 from cachelab.modes.bench import Bench
 from cachelab.modes.equality import Judge
 from cachelab.modes.runner import Failure
