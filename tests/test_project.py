@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,10 @@ def test_notebooks_are_committed_without_outputs():
             if cell["cell_type"] == "code":
                 assert cell["outputs"] == [], path.name
                 assert cell["execution_count"] is None, path.name
+
+
+def test_every_mutant_finds_the_text_that_it_breaks():
+    space = runpy.run_path(str(ROOT / "tests" / "mutants" / "mutants.py"))
+    for mutant in space["MUTANTS"]:
+        text = (ROOT / "cachelab" / mutant.file).read_text(encoding="utf-8")
+        assert text.count(mutant.old) == 1, mutant.name

@@ -36,19 +36,21 @@ def test_kinds_a_branch_and_an_outer_write_do_race(graph, control_flow):
     assert "race" in kinds(recorded(program))
 
 
-def test_kinds_a_loop_that_writes_and_an_outer_write_do_race(graph, control_flow):
-    v = variable()
+@pytest.mark.parametrize("taken", [True, False])
+def test_kinds_a_loop_that_may_write_and_an_outer_write_do_race(graph, control_flow, taken):
+    v, flag = variable(), tf1.placeholder(tf.bool, [])
 
     def body(i, total):
-        with tf.control_dependencies([v.assign_add(1.0)]):
-            return i + 1, total + v.read_value()
+        return i + 1, total + tf.cond(flag, lambda: v.assign_add(1.0) + 0.0, lambda: v.read_value() * 2.0)
 
     out = tf.while_loop(lambda i, _: i < 2, body, (0, 0.0))[1]
-    write = v.assign_add(10.0)
+    count = tf.while_loop(lambda i, _: i < 2, lambda i, k: (i + 1, k * 2), (0, 1))[1]
+    late = v.assign_add(tf.cast(count, tf.float32))
 
     def program(session):
         session.run(v.initializer)
-        session.run([out, write])
+        session.run([out, late], {flag: taken})
+        session.run([late, out], {flag: taken})
 
     races = [found.ops for found in recorded(program).findings if found.kind == "race"]
     assert any(not all(name.startswith("while/") for name in ops) for ops in races)

@@ -46,8 +46,8 @@ MUTANTS = (
     Mutant(
         "a write within the call is not counted",
         "explain/plan.py",
-        "        return State(self._maximal(preceding))",
-        "        return State()",
+        " else State(self._maximal(preceding))",
+        " else State()",
     ),
     Mutant(
         "a failed call's writes are not counted",
