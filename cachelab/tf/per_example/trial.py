@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PLAIN_FIRST: Final = 3
-"""Calls before XLA compiles, which takes about as long as hundreds of calls: few callers come back no more."""
+"""Calls before XLA compiles, which takes as long as hundreds of calls: who calls once or twice need not wait for it."""
 _CLEAR: Final = ((2, 1.5), (4, 1.1))
 """(timed calls of each kind, ratio of their times from which the outcome is taken as clear)."""
 _MOST: Final = 10

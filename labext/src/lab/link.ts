@@ -169,6 +169,7 @@ export class Link {
       this.wire?.reset();
       this.set(again ? { ...NONE, why: "busy" } : NONE);
       this.restarting = again;
+      this.fresh = false;
     } else if (status === "idle" && this.restarting) {
       this.restarting = false;
       void this.connect();
