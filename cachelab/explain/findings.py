@@ -89,15 +89,17 @@ def _contradictions(calls: Sequence[LoggedCall], verdicts: Verdicts) -> Iterator
 
 
 def _races(by_plan: Iterable[tuple[Plan, list[LoggedCall]]]) -> Iterator[Finding]:
-    seen: set[tuple[int, int, int]] = set()
+    seen: set[tuple[int, ...]] = set()
     for plan, calls in by_plan:
         flat = plan.flat
         traced = [call for call in calls if call.outcome is not None and call.outcome.complete]
         for race in plan.races():
             call = next((call for call in traced or calls if _may_meet(race, call.outcome)), None)
-            if call is None or (flat.id, race.reader, race.writer) in seen:
+            # Of the writes that a read races with, one that may have run is enough.
+            key = (flat.id, race.reader, race.cell, *((race.writer,) if race.both else ()))
+            if call is None or key in seen:
                 continue
-            seen.add((flat.id, race.reader, race.writer))
+            seen.add(key)
             both = _(
                 "`{reader}` and `{writer}` write `{cell}` in the same call, and nothing orders the two: either may be "
                 "the last. Order them with tf.control_dependencies."

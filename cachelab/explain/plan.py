@@ -13,7 +13,7 @@ from cachelab.explain.orders import surely_before
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Iterator
 
     from cachelab.explain.flat import FlatGraph, Ref
 
@@ -134,30 +134,38 @@ class Plan:
         writers = self.written(cell, ran)
         if row == LAST or not writers:
             return State(self._maximal(writers))
-        own, before = self._bit.get(row, 0), self._before.get(row, 0)
         preceding, around = [], False
+        for writer, place in self._places(row, writers):
+            if place == "unordered":
+                return State(unique=True, race=writer)
+            around |= place == "around"
+            if place == "before":
+                preceding.append(writer)
+        return State(unique=True) if around else State(self._maximal(preceding))
+
+    def _places(self, row: int, writers: Iterable[int]) -> Iterator[tuple[int, str]]:
+        """Yield the writers with where they stand to ``row``; those of branches that exclude it are left out.
+
+        ``around``: the two take turns in a loop.
+        """
+        own, before = self._bit.get(row, 0), self._before.get(row, 0)
         for writer in writers:
             if writer == row:
                 continue
             is_before = bool(before & self._bit[writer])
             is_after = bool(self._before[writer] & own)
             if (is_before and is_after) or self._same_loop(row, writer):
-                around = True
-            elif self._exclusive(row, writer):
-                continue
-            elif is_before:
-                preceding.append(writer)
-            elif not is_after:
-                return State(unique=True, race=writer)
-        return State(unique=True) if around else State(self._maximal(preceding))
+                yield writer, "around"
+            elif not self._exclusive(row, writer):
+                yield writer, "before" if is_before else "after" if is_after else "unordered"
 
     def written(self, cell: int, ran: frozenset[int] | None) -> tuple[int, ...]:
         """Return the rows that wrote ``cell``, or may have where what ran is not known."""
         rows = self.writers.get(cell, ())
         return rows if ran is None or not self.conditional else tuple(row for row in rows if row in ran)
 
-    def races(self) -> Iterable[Race]:
-        """Yield every read with a write that no edge orders, and pairs of unordered writes of one variable.
+    def races(self) -> Iterator[Race]:
+        """Yield every read with each write that no edge orders, and pairs of unordered writes of one variable.
 
         A pass-through op of a ref variable counts only where something else sees its buffer at the same moment;
         what its consumers see is judged at the consumers.
@@ -171,12 +179,12 @@ class Plan:
             if row in flat.writes:
                 cells -= set(flat.writes[row])
             for cell in cells & self.writers.keys():
-                race = self.state(row, cell, None).race
-                if race is not None:
-                    yield Race(cell, row, race)
-                elif not self.closure.aliases.get(row):
-                    found = (self.replaced(row, ref, cell, None) for ref in self.closure.data[row])
-                    yield from (one for one in found if one is not None)
+                places = self._places(row, self.writers[cell])
+                found = [Race(cell, row, writer) for writer, place in places if place == "unordered"]
+                yield from found
+                if not found and not self.closure.aliases.get(row):
+                    for ref in self.closure.data[row]:
+                        yield from self._replacements(row, ref, cell, self.writers[cell])
         for row in sorted(self._fetched):
             for cell in self.closure.aliases.get(row, ()):
                 yield from (Race(cell, row, writer) for writer in self.later(row, cell, None))
@@ -196,7 +204,7 @@ class Plan:
     def _fetched(self) -> frozenset[int]:
         return frozenset(self.flat.resolve(ref, self.signature.feeds)[0] for ref in self.signature.fetches)
 
-    def _rivals(self) -> Iterable[Race]:
+    def _rivals(self) -> Iterator[Race]:
         """Yield pairs of writes of one variable of which nothing tells which comes first."""
         flat = self.flat
         for cell, writers in self.writers.items():
@@ -215,23 +223,25 @@ class Plan:
         An op such as ``Identity`` takes the buffer of a ref variable when it runs. A write in place is seen by all
         that use the buffer later; one that replaces it, as ref ``Assign`` without ``validate_shape`` may, is not.
         """
+        return next(self._replacements(row, ref, cell, self.written(cell, ran)), None)
+
+    def _replacements(self, row: int, ref: Ref, cell: int, writers: Iterable[int]) -> Iterator[Race]:
         flat = self.flat
-        writers = [writer for writer in self.written(cell, ran) if writer in flat.replaces and writer != row]
-        if not writers:
-            return None
+        replacing = [writer for writer in writers if writer in flat.replaces and writer != row]
+        if not replacing:
+            return
         pending, seen = [ref[0]], set()
         while pending:
             taker = pending.pop()
             if taker in seen or taker not in flat.takes or cell not in self.closure.aliases.get(taker, ()):
                 continue
             seen.add(taker)
-            for writer in writers:
+            for writer in replacing:
                 bit = self._bit[writer]
                 ordered = bool(self._before[taker] & bit) or bool(self._before[writer] & self._bit[taker])
                 if not ordered or bool(self._before[taker] & bit) != bool(self._before[row] & bit):
-                    return Race(cell, taker, writer)
+                    yield Race(cell, taker, writer)
             pending.extend(other[0] for other in self.closure.data.get(taker, ()))
-        return None
 
     def _exclusive(self, row: int, other: int) -> bool:
         """Tell whether two rows lie in different branches of one condition."""

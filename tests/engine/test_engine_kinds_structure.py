@@ -37,6 +37,28 @@ def test_kinds_a_branch_and_an_outer_write_do_race(graph, control_flow):
 
 
 @pytest.mark.parametrize("taken", [True, False])
+def test_kinds_a_read_races_with_the_write_of_whichever_branch_was_taken(graph, control_flow, taken):
+    v, flag = variable(), tf1.placeholder(tf.bool, [])
+    read = tf.identity(v.read_value(), name="seen")
+
+    def adding(amount):
+        def branch():
+            with tf.control_dependencies([v.assign_add(amount)]):
+                return tf.constant(amount)
+
+        return branch
+
+    out = tf.cond(flag, adding(1.0), adding(2.0))
+
+    def program(session):
+        session.run(v.initializer)
+        session.run([read, out], {flag: taken})
+
+    (race,) = [found for found in recorded(program).findings if found.kind == "race"]
+    assert "ReadVariableOp" in race.ops[0]
+
+
+@pytest.mark.parametrize("taken", [True, False])
 def test_kinds_a_loop_that_may_write_and_an_outer_write_do_race(graph, control_flow, taken):
     v, flag = variable(), tf1.placeholder(tf.bool, [])
 

@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant(
         "races are ignored",
         "explain/plan.py",
-        "            elif not is_after:\n                return State(unique=True, race=writer)\n",
+        '            if place == "unordered":\n                return State(unique=True, race=writer)\n',
         "",
     ),
     Mutant(
