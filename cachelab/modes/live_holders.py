@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -276,9 +277,10 @@ class Variables(Arrays):
 
     @hooks.unobserved()
     def drop(self, _store: Store) -> None:
-        """Free the variables."""
+        """Free the variables; those of a session that an error has killed, or whose server has gone, went with it."""
         if self._stores and not self.session._closed:
-            self.session.run([store.drop for store in self._stores.values()])
+            with suppress(tf.errors.CancelledError, tf.errors.AbortedError, tf.errors.UnavailableError):
+                self.session.run([store.drop for store in self._stores.values()])
 
 
 def holder_of(mode: str, session: Any) -> Any:

@@ -279,6 +279,27 @@ def test_a_session_keeps_and_serves_while_the_profiler_is_on(mode, tmp_path):
                 np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.parametrize("mode", KEEPING)
+def test_a_session_that_an_error_has_killed_closes(mode):
+    """TensorFlow cancels all that a session runs from then on when a part of a handle fails."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [3], "x")
+        h = tf.tanh(tf.exp(x), name="h")
+        with tf.control_dependencies([tf1.assert_less(x, 5.0)]):
+            out = tf.identity(h * 2.0, name="out")
+    with Session(graph=graph, mode=mode) as session:
+        for scale in (1.0, 1.0, 1.0):
+            session.run(h * scale, {x: np.ones(3)})
+        handle = session.partial_run_setup([out], [x])
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.partial_run(handle, out, {x: np.full(3, 9.0)})
+        with pytest.raises(tf.errors.CancelledError):
+            session.run(out, {x: np.ones(3)})
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(out, {x: np.ones(3)})
+
+
 def test_threads_that_read_and_write_see_no_torn_state():
     """One thread sets v to whole numbers; a reader of v*v must always see a square of one of them."""
     graph = tf.Graph()
