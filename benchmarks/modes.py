@@ -24,9 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import tensorflow as tf
 
+from cachelab.modes.arrays import aligned
 from cachelab.modes.bench import Bench, mode_named
 from cachelab.modes.live import Session
-from cachelab.modes.runner import Runner, aligned
+from cachelab.modes.runner import Runner
 from cachelab.tf.hooks import unobserved
 from cachelab.tf.recorder import Recorder
 from cachelab.tf.values import digest

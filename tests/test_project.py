@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.metadata
 import json
 import re
@@ -131,3 +133,13 @@ def test_every_mutant_finds_the_text_that_it_breaks():
     for mutant in space["MUTANTS"]:
         text = (ROOT / "cachelab" / mutant.file).read_text(encoding="utf-8")
         assert text.count(mutant.old) == 1, mutant.name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_benchmarks_import_what_there_is(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "cachelab":
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")

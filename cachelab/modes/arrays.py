@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+import mmap
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SMALL_BYTES = 1 << 16
 """What is cheaper to copy than to replace."""
@@ -38,7 +38,9 @@ def aligned(value: Any) -> Any:
         return value
     if value.flags.c_contiguous and value.ctypes.data % 64 == 0:
         return value
-    copy = _room(value, np.empty)
+    store = np.empty(value.nbytes + 64, np.uint8)
+    start = -store.ctypes.data % 64
+    copy = store[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
     copy[...] = value
     return copy
 
@@ -48,13 +50,13 @@ def idle(value: Any) -> Any:
 
     TensorFlow wants as many feeds as before, and would copy an array that is not aligned.
     """
-    if not isinstance(value, np.ndarray) or value.dtype.hasobject or value.nbytes < SMALL_BYTES:
+    if not isinstance(value, np.ndarray) or value.dtype.hasobject or value.nbytes < max(SMALL_BYTES, 1):
         return value
-    return _room(value, np.zeros)  # zeros of this size are memory that the system has not even given yet
+    return _stand_in(value.shape, value.dtype)
 
 
-def _room(value: Any, make: Callable[..., Any]) -> Any:
-    """Return an aligned array of a value's shape and type."""
-    store = make(value.nbytes + 64, np.uint8)
-    start = -store.ctypes.data % 64
-    return store[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+@lru_cache(maxsize=16)
+def _stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return an array in memory that the system has not even given yet; ``np.zeros`` may clear some that was used."""
+    size = math.prod(shape) * dtype.itemsize
+    return np.frombuffer(mmap.mmap(-1, size), np.uint8).view(dtype).reshape(shape)  # a page is aligned well enough

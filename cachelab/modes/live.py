@@ -240,18 +240,17 @@ class Session(HandleSession):
         target_list, fetch_list, feed_dict, options, run_metadata = arguments
         base = super()._do_run
         extra = [name for name, _at in way.keep if name not in plan.fetches] if way.keep else []
-        feeding = way.feeding(plan.feeds)
-        spare = () if all(feeding) or not self._may_look_through(way) else tuple(set(plan.feeds) - way.feeds)
-        if not spare:
-            feeds = dict(compress(feed_dict.items(), feeding))
-        elif way.spares and options is None and not hooks.installed():  # as seen; a record has what users feed
+        needed = way.feeding(plan.feeds)
+        risky = bool(needed) and self._may_look_through(way)
+        feeds = feed_dict
+        if needed and not risky:
+            feeds = dict(compress(feed_dict.items(), needed))
+        elif risky and way.spares and options is None and not hooks.installed():  # a record has what users feed
             feeds = {
-                key: value if fed else idle(value) for (key, value), fed in zip(feed_dict.items(), feeding, strict=True)
+                key: value if fed else idle(value) for (key, value), fed in zip(feed_dict.items(), needed, strict=True)
             }
-        else:
-            feeds = feed_dict
         own = None
-        unknown = way.spares is None and bool(spare)
+        unknown = risky and way.spares is None
         untold = unknown or any(name not in plan.saved for name, _at in way.keep)
         if untold and options is None and run_metadata is None and not self._remote:
             own = self._holder.tracer(graph=unknown)
@@ -268,7 +267,7 @@ class Session(HandleSession):
                     found = base(None, run.targets, run.fetches, feeds | run.feeds, options, run_metadata)
                 seconds = own.seconds() if own is not None else None
                 if own is not None and unknown:
-                    way.spares = not own.taken(spare)
+                    way.spares = not own.taken(set(plan.feeds) - way.feeds)
             finally:
                 if own is not None:
                     own.close()

@@ -47,9 +47,10 @@ class Way:
     _feeding: tuple[bool, ...] | None = None
 
     def feeding(self, feeds: tuple[str, ...]) -> tuple[bool, ...]:
-        """Return which of the call's feeds are still fed."""
+        """Return which of the call's feeds are still needed; empty if all are."""
         if self._feeding is None:
-            self._feeding = tuple(name in self.feeds for name in feeds)
+            needed = tuple(name in self.feeds for name in feeds)
+            self._feeding = () if all(needed) else needed
         return self._feeding
 
 
