@@ -202,7 +202,7 @@ class Session(HandleSession):
         return super().partial_run_setup(fetches, feeds)
 
     def _run_served(self, plan: LivePlan, arguments: tuple[Any, ...]) -> Any:
-        target_list, _fetches, feed_dict = arguments[:3]
+        target_list, _fetch_list, feed_dict = arguments[:3]
         with self._lock:
             self._threads.add(threading.get_ident())
             if self._holder.adds_ops and self._graph.finalized:  # as people do once it is built, and then train
@@ -210,7 +210,7 @@ class Session(HandleSession):
                 former.drop(self._store)
                 self._store.forget_all()
                 self._plans.clear()  # they tell how the former one's runs were optimised
-                plan = self._plan(target_list, _fetches, feed_dict)
+                plan = self._plan(*arguments[:3])
             keys = self._keys(plan, feed_dict)
             way = self._way(plan, keys)
             values = {name: self._store.get(keys[at], name) for name, at in way.serve}

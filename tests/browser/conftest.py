@@ -115,21 +115,20 @@ class Server:
 
     def _answers(self) -> bool:
         with suppress(OSError):
-            urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api?token={TOKEN}", timeout=2).close()
-            return True
+            return bool(self._ask(""))
         return False
 
     def _ask(self, path: str, method: str = "GET") -> Any:
-        url = f"http://127.0.0.1:{self.port}/api/{path}?token={TOKEN}"
+        url = f"http://127.0.0.1:{self.port}/api{path}?token={TOKEN}"
         with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=30) as reply:
             return json.loads(reply.read() or "null")
 
     def stop_kernels(self) -> None:
         """End the kernels of notebooks that no test uses any more: with TensorFlow each holds half a gigabyte."""
-        for session in self._ask("sessions"):
-            self._ask(f"sessions/{session['id']}", "DELETE")
-        for kernel in self._ask("kernels"):
-            self._ask(f"kernels/{kernel['id']}", "DELETE")
+        for session in self._ask("/sessions"):
+            self._ask(f"/sessions/{session['id']}", "DELETE")
+        for kernel in self._ask("/kernels"):
+            self._ask(f"/kernels/{kernel['id']}", "DELETE")
 
     def close(self) -> None:
         self.process.terminate()

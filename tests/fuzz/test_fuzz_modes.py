@@ -18,8 +18,7 @@ PROGRAMS = 40
 FIRST = 9_000
 ONCE_WRONG = (20_198, 21_127, 21_304, 31_313, 31_477, 32_472)
 """Programs that showed a fault: a feed that is missed only when it is left out; a vectorised run that fails; races with
-writes in a loop or in one of two branches that another write hid; a session that an error
-killed, and that has to close."""
+writes in a loop or in one of two branches that another write hid; a killed session has to close."""
 
 
 @pytest.mark.timeout(1800)  # about a minute on a quiet machine

@@ -289,8 +289,8 @@ def test_a_session_that_an_error_has_killed_closes(mode):
         with tf.control_dependencies([tf1.assert_less(x, 5.0)]):
             out = tf.identity(h * 2.0, name="out")
     with Session(graph=graph, mode=mode) as session:
-        for scale in (1.0, 1.0, 1.0):
-            session.run(h * scale, {x: np.ones(3)})
+        for _time in range(3):
+            session.run(h, {x: np.ones(3)})
         handle = session.partial_run_setup([out], [x])
         with pytest.raises(tf.errors.InvalidArgumentError):
             session.partial_run(handle, out, {x: np.full(3, 9.0)})

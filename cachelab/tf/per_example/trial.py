@@ -38,15 +38,17 @@ class Trial:
         if self.decided:
             return
         self.times[xla].append(seconds)
-        timed = min(map(len, self.times.values())) - 1
+        plain, compiled = len(self.times[False]), len(self.times[True])
+        self.xla = _PLAIN_FIRST <= plain > compiled
+        timed = min(plain, compiled) - 1
         if timed < _CLEAR[0][0]:
-            self.xla = _PLAIN_FIRST <= len(self.times[False]) > len(self.times[True])
             return
         # Both, so that neither one lucky nor one disturbed call decides.
         ratios = [self._time(xla=True, kind=kind) / self._time(xla=False, kind=kind) for kind in (min, median)]
         clear = [limit for calls, limit in _CLEAR if timed >= calls][-1]
         self.decided = timed >= _MOST or min(ratios) >= clear or max(ratios) <= 1 / clear
-        self.xla = sum(ratios) < len(ratios) if self.decided else len(self.times[False]) > len(self.times[True])
+        if self.decided:
+            self.xla = sum(ratios) < len(ratios)
 
     def _time(self, *, xla: bool, kind: Callable[[list[float]], float] = min) -> float:
         return kind(self.times[xla][1:])
