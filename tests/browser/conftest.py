@@ -33,6 +33,7 @@ FLAGS = [
     "--force-color-profile=srgb",
 ]
 TOKEN = "browser-tests"
+PATIENCE = 120_000  # ms; what a page waits for comes much sooner, but not on a machine that does ten other things
 NO_NEWS = {"fetchNews": "false", "checkForUpdates": False}
 
 
@@ -186,9 +187,10 @@ def notebook7_with_extension(extension: Path, tmp_path_factory: pytest.TempPathF
 
 
 _PANEL = (
-    "[...(window.jupyterapp?.shell?.widgets('main') ?? [])].find((one) => one.sessionContext && one.content?.widgets)"
+    "[...(window.jupyterapp?.shell?.widgets('main') ?? [])]"
+    ".find((one) => one.sessionContext && one.content?.widgets && one.context.path === path)"
 )
-_READY = f"""async () => {{
+_READY = f"""async (path) => {{
   const panel = {_PANEL};
   if (!panel) return false;
   await panel.context.ready; await panel.sessionContext.ready;
@@ -197,9 +199,11 @@ _READY = f"""async () => {{
   const later = new Promise((done) => setTimeout(done, 1000, null));
   return Boolean(kernel && await Promise.race([kernel.info, later]));
 }}"""
-_RUN = f"""async (index) => {{
+_RUN = f"""async ([path, index]) => {{
   const panel = {_PANEL};
-  window.jupyterapp.shell.activateById(panel.id);
+  const {{ shell }} = window.jupyterapp;
+  shell.activateById(panel.id);
+  while (shell.currentWidget !== panel) await new Promise((done) => setTimeout(done, 50));
   panel.content.activeCellIndex = index;
   await window.jupyterapp.commands.execute('notebook:run-cell');
   return JSON.stringify(panel.content.widgets[index].model.toJSON().outputs);
@@ -209,14 +213,22 @@ _RUN = f"""async (index) => {{
 class Notebook:
     """One open notebook: cells are run through Jupyter's own commands, which never get lost."""
 
-    def __init__(self, page: Any) -> None:
+    def __init__(self, page: Any, path: str) -> None:
         self.page = page
+        self.path = path
         self.errors: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def open(self, url: str) -> None:
         self.page.goto(url)
         self.wait_ready()
+
+    def beside(self, path: str) -> Notebook:
+        """Open another notebook in the same page, in front."""
+        other = Notebook(self.page, path)
+        self.page.evaluate("(path) => window.jupyterapp.commands.execute('docmanager:open', { path })", path)
+        other.wait_ready()
+        return other
 
     def wait_ready(self) -> None:
         """Wait for the notebook and its kernel; the page may still reload itself meanwhile."""
@@ -231,18 +243,32 @@ class Notebook:
         from playwright.sync_api import Error
 
         with suppress(Error):
-            return bool(self.page.evaluate(_READY))
+            return bool(self.page.evaluate(_READY, self.path))
         return False
 
     def run(self, index: int) -> list[dict[str, Any]]:
-        outputs: list[dict[str, Any]] = json.loads(self.page.evaluate(_RUN, index))
+        outputs: list[dict[str, Any]] = json.loads(self.page.evaluate(_RUN, [self.path, index]))
         wrong = [one for one in outputs if one["output_type"] == "error"]
         assert not wrong, "\n".join(wrong[0]["traceback"])
         return outputs
 
     def start(self, index: int) -> None:
         """Run a cell without waiting for its end."""
-        self.page.evaluate(f"index => {{ ({_RUN})(index); }}", index)
+        self.page.evaluate(f"(place) => {{ ({_RUN})(place); }}", [self.path, index])
+
+    def js(self, code: str) -> Any:
+        """Return what ``code`` returns in the page, where ``panel`` is this notebook and ``book`` its content."""
+        return self.page.evaluate(
+            f"(path) => {{ const panel = {_PANEL}; const book = panel.content; {code} }}", self.path
+        )
+
+    def activate(self) -> None:
+        """Bring the notebook to the front and give it the keyboard."""
+        self.js("window.jupyterapp.shell.activateById(panel.id);")
+
+    def restart(self) -> None:
+        """Restart the kernel."""
+        self.js("return panel.sessionContext.session.kernel.restart();")
 
     def text(self, index: int) -> str:
         """Return what a cell printed."""
@@ -265,8 +291,8 @@ def open_notebook(chromium: Any) -> Iterator[Any]:
         page = context.new_page()
         pages.append(context)
         servers.add(server)
-        page.set_default_timeout(30_000)
-        book = Notebook(page)
+        page.set_default_timeout(PATIENCE)
+        book = Notebook(page, name)
         book.open(server.write(name, *cells))
         return book
 

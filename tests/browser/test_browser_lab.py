@@ -6,6 +6,7 @@ import re
 
 import face_samples
 import pytest
+from lab_page import command
 
 pytestmark = pytest.mark.browser
 
@@ -114,8 +115,8 @@ def test_cut_from_the_selected_tensor_reaches_the_replay(open_notebook, lab):
 
 def test_keyboard_alone_reaches_everything_and_shortcuts_of_the_notebook_stay_out(open_notebook, server):
     book = show(open_notebook, server, f"keys-{server.app}.ipynb", "print(len(get_ipython().user_ns['In']))")
-    cells = "() => window.jupyterapp.shell.currentWidget.content.widgets.length"
-    before = book.page.evaluate(cells)
+    cells = "return book.widgets.length;"
+    before = book.js(cells)
     mode(book, "run").focus()
     for key in ("ArrowRight", "ArrowRight", "Enter"):
         book.page.keyboard.press(key)
@@ -125,7 +126,7 @@ def test_keyboard_alone_reaches_everything_and_shortcuts_of_the_notebook_stay_ou
     # In command mode of the notebook these keys add, delete and merge cells.
     for key in ("a", "b", "x", "ArrowRight", "ArrowDown", "Enter", "0", "+", "-"):
         book.page.keyboard.press(key)
-    assert book.page.evaluate(cells) == before
+    assert book.js(cells) == before
     book.page.keyboard.press("/")
     book.page.keyboard.type("head/MatMul")
     book.page.keyboard.press("Enter")
@@ -146,7 +147,7 @@ def test_keyboard_alone_reaches_everything_and_shortcuts_of_the_notebook_stay_ou
 
 def test_page_reload_brings_the_explorer_back(open_notebook, server):
     book = show(open_notebook, server, f"reload-{server.app}.ipynb", "print(2)")
-    book.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    command(book, "docmanager:save")
     book.page.reload()
     book.wait_ready()
     book.root.wait_for()
@@ -156,7 +157,7 @@ def test_page_reload_brings_the_explorer_back(open_notebook, server):
 
 def test_kernel_restart_leaves_a_readable_explorer_until_the_cell_runs_again(open_notebook, server):
     book = show(open_notebook, server, f"restart-{server.app}.ipynb", "print(3)")
-    book.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    book.restart()
     book.page.wait_for_timeout(1500)
     book.root.locator('.stp [data-entry="4"]').click()
     assert "Call 4 of 6" in book.root.locator(".say").first.inner_text()
@@ -174,9 +175,7 @@ def test_dark_theme_and_axe(open_notebook, server, violations, artifacts):
     book = show(open_notebook, server, f"dark-{server.app}.ipynb", height=1500)
     assert violations(book.page) == []
     light = book.root.evaluate("e => getComputedStyle(e).backgroundColor")
-    book.page.evaluate(
-        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })"
-    )
+    command(book, "apputils:change-theme", theme="JupyterLab Dark")
     book.page.locator('body[data-jp-theme-light="false"]').wait_for(state="attached")
     book.page.wait_for_timeout(600)
     mode(book, "variable").click()
@@ -185,6 +184,4 @@ def test_dark_theme_and_axe(open_notebook, server, violations, artifacts):
     assert book.root.evaluate("e => getComputedStyle(e).backgroundColor") != light
     assert violations(book.page) == []
     book.page.screenshot(path=artifacts / f"live-{server.app}-dark.png")
-    book.page.evaluate(
-        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })"
-    )
+    command(book, "apputils:change-theme", theme="JupyterLab Light")

@@ -6,7 +6,7 @@ import json
 
 import face_samples
 import pytest
-from lab_page import RECORDING, load, show_panel, switch
+from lab_page import RECORDING, command, load, mode_shown, show_panel, switch
 
 from cachelab.store import to_json
 from cachelab.views.mime import MIME_TYPE
@@ -31,7 +31,7 @@ def test_switch_sets_how_the_next_cells_execute(open_notebook, lab_with_extensio
     book.run(0)
     assert switch(book).input_value() == "off"
     book.run(1)
-    book.page.wait_for_function("() => document.querySelector('.cachelab-Switch select').value === 'memo'")
+    mode_shown(book, "memo")
     book.run(2)
     book.page.locator(".cachelab-Switch select:visible[disabled]").wait_for()
 
@@ -59,14 +59,11 @@ def test_panel_lists_recordings_follows_restart_and_reload_and_opens_the_explore
     explorer.locator('[data-mode="variable"]').click()
     assert violations(book.page, ".cachelab-Panel") == []
     book.page.screenshot(path=artifacts / "labext-panel.png")
-    book.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    command(book, "docmanager:save")
     book.page.reload()
     book.wait_ready()
     recordings(show_panel(book)).wait_for()
-    book.page.evaluate(
-        "() => [...window.jupyterapp.shell.widgets('main')].find((one) => one.sessionContext && one.content?.widgets)"
-        ".sessionContext.session.kernel.restart()"
-    )
+    book.restart()
     show_panel(book).get_by_text("CacheLab is not loaded in this kernel.").wait_for()
     assert switch(book).is_disabled()
 
@@ -100,7 +97,7 @@ def test_saved_record_is_an_explorer_in_an_untrusted_notebook(open_notebook, lab
     book = open_notebook(lab_with_extension, "start.ipynb", "1")
     html = "<script>document.title='broken'</script><b>saved</b>"
     (lab_with_extension.work / "saved.ipynb").write_text(saved_notebook(html))
-    book.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', { path: 'saved.ipynb' })")
+    command(book, "docmanager:open", path="saved.ipynb")
     explorer = book.page.locator(".cachelab-Record .cachelab-explorer .xp")
     explorer.wait_for()
     assert "saved, no kernel" in explorer.locator(".tb").inner_text()
@@ -140,15 +137,11 @@ def test_recorded_cell_carries_a_badge_that_goes_stale_when_it_is_edited(open_no
     badge = book.page.locator(".jp-Cell >> nth=1").locator(".cachelab-Badge")
     badge.get_by_text("80 % of op time recomputed, 278 ms of 349 ms").wait_for()
     assert book.page.locator(".cachelab-Badge").count() == 1
-    insert = (
-        "() => { const p = window.jupyterapp.shell.currentWidget; p.content.activeCellIndex = 0;"
-        " return window.jupyterapp.commands.execute('notebook:insert-cell-above'); }"
-    )
-    book.page.evaluate(insert)
+    book.js("book.activeCellIndex = 0;")
+    command(book, "notebook:insert-cell-above")
     moved = book.page.locator(".jp-Cell >> nth=2").locator(".cachelab-Badge")
     moved.wait_for()
-    edit = "() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.sharedModel.setSource('2')"
-    book.page.evaluate(edit)
+    book.js("book.widgets[2].model.sharedModel.setSource('2');")
     moved.get_by_text("edited since: 80 %").wait_for()
     book.page.screenshot(path=artifacts / "labext-badge.png")
     moved.click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from lab_page import command, wait_equal, wait_true
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -35,7 +36,6 @@ _SEEN = """(place) => {
     return [y, [line?.textContent ?? '', mark.dataset.letter, mark.firstChild.textContent, old]];
   }).sort((a, b) => a[0] - b[0]).map(([, seen]) => seen);
 }"""
-PANEL = "window.jupyterapp.shell.currentWidget"
 
 
 class Marks:
@@ -51,19 +51,13 @@ class Marks:
 
     def wait(self, text, expected, *, old=False):
         wanted = [(*one, old) for one in expected]
-        for _ in range(100):
-            if self.of(text) == wanted:
-                return
-            self.page.wait_for_timeout(100)
-        assert self.of(text) == wanted
+        wait_equal(self.page, lambda: self.of(text), wanted)
 
-    def do(self, command, **arguments):
-        self.page.evaluate(
-            "([command, args]) => window.jupyterapp.commands.execute(command, args)", [command, arguments]
-        )
+    def do(self, name, **arguments):
+        command(self.book, name, **arguments)
 
     def js(self, code):
-        return self.page.evaluate(f"() => {{ const panel = {PANEL}; const book = panel.content; {code} }}")
+        return self.book.js(code)
 
     def activate(self, index):
         self.js(f"book.activeCellIndex = {index}; book.deselectAll(); return book.scrollToItem({index}, 'smart');")
@@ -296,8 +290,8 @@ def test_marks_come_back_after_a_reload_and_go_with_the_kernel(marked):
     marks.page.reload()
     marks.book.wait_ready()
     marks.wait(A, OF_FIRST, old=True)
-    marks.js("return panel.sessionContext.session.kernel.restart();")
-    marks.page.wait_for_function("() => !document.querySelector('.cachelab-Mark')")
+    marks.book.restart()
+    wait_true(marks.page, "() => !document.querySelector('.cachelab-Mark')")
     assert marks.badge(1).count() == 0
 
 
@@ -315,18 +309,11 @@ def test_two_notebooks_at_once_have_their_own_marks(marked, lab_with_extension):
     marks = marked("one-of-two.ipynb")
     marks.wait(A, OF_FIRST)
     lab_with_extension.write("two-of-two.ipynb", f"{LOAD}\n{E}\n_ = mark()", FIRST)
-    marks.do("docmanager:open", path="two-of-two.ipynb")
-    marks.page.wait_for_function(f"() => {PANEL}?.context?.path === 'two-of-two.ipynb'")
-    marks.js("return panel.context.ready.then(() => panel.sessionContext.ready);")
-    marks.js("book.activeCellIndex = 0;")
-    marks.do("notebook:run-cell")
+    marks.book.beside("two-of-two.ipynb").run(0)
     marks.wait(E, [(E, "r", "6.0 ms"), (CALL, "r", "6.0 ms")])
     # The same code as in the other notebook, but it never ran here.
     assert marks.of(A) == []
-    marks.js(
-        "const all = [...window.jupyterapp.shell.widgets('main')];"
-        " window.jupyterapp.shell.activateById(all.find((one) => one.context?.path === 'one-of-two.ipynb').id);"
-    )
+    marks.book.activate()
     marks.wait(A, OF_FIRST)
     marks.wait(D, OF_SECOND)
     assert marks.book.errors == []

@@ -71,7 +71,7 @@ def open_page(chromium, tmp_path):
         )  # fmt: skip
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(8_000)
+        page.set_default_timeout(30_000)
         explorer = Explorer(page)
         explorer.errors = []
         explorer.requests = []

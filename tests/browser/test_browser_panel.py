@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
+from lab_page import command, show_panel, wait_equal, wait_true
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 LOAD = "%load_ext cachelab\nfrom browser_marks import mark\nfrom browser_samples import FakeAdvice"
 FIRST = "a = 1  # op enc/A 30 r\nb = 2  # op enc/B 10 c\n_ = mark(name='first')"
 SECOND = "c = 3  # op top/C 8 r\n_ = mark(name='second')"
-NB = "const panel = window.jupyterapp.shell.currentWidget; const book = panel.content;"
 
 
 class Panel:
     def __init__(self, book):
         self.book, self.page = book, book.page
-        self.node = book.page.locator(".cachelab-Panel")
-        book.page.evaluate("() => window.jupyterapp.commands.execute('cachelab:show-panel')")
+        self.node = show_panel(book)
         self.node.wait_for()
 
     def region(self, name):
@@ -29,17 +28,13 @@ class Panel:
         return self.region(name).locator("tbody tr").evaluate_all(cells)
 
     def js(self, code):
-        return self.page.evaluate(f"() => {{ {NB} {code} }}")
+        return self.book.js(code)
 
     def explorer(self):
         return self.page.locator(".cachelab-Tab .cachelab-explorer .xp")
 
     def wait_rows(self, name, expected):
-        for _ in range(100):
-            if self.rows(name) == expected:
-                return
-            self.page.wait_for_timeout(100)
-        assert self.rows(name) == expected
+        wait_equal(self.page, lambda: self.rows(name), expected)
 
 
 @pytest.fixture
@@ -82,9 +77,9 @@ def test_a_click_jumps_to_the_cell_also_when_it_moved_and_says_when_it_was_delet
     shown.wait_rows("Recordings", [["second", "[3]", "3", "67 %", "16 ms"], ["first", "[2]", "3", "50 %", "60 ms"]])
     shown.js("book.moveCell(1, 9); book.activeCellIndex = 0;")
     shown.node.get_by_role("button", name="[2]", exact=True).click()
-    shown.page.wait_for_function(f"() => {{ {NB} return book.activeCellIndex === 9; }}")
+    wait_equal(shown.page, lambda: shown.js("return book.activeCellIndex;"), 9)
     cell = shown.page.locator(".jp-Cell", has_text="op enc/A 30 r")
-    shown.page.wait_for_function("() => document.activeElement.closest('.jp-NotebookPanel') !== null")
+    wait_true(shown.page, "() => document.activeElement.closest('.jp-NotebookPanel') !== null")
     assert cell.bounding_box()["y"] < 1300
     shown.js("book.activeCellIndex = 9; return window.jupyterapp.commands.execute('notebook:delete-cell');")
     shown.wait_rows(
@@ -157,12 +152,12 @@ def test_a_restart_empties_the_panel_and_a_reload_fills_it_again(panel):
     shown = panel("panel-restart.ipynb", run=(1, 2))
     listed = [["second", "[3]", "3", "67 %", "16 ms"], ["first", "[2]", "3", "50 %", "60 ms"]]
     shown.wait_rows("Recordings", listed)
-    shown.js("return window.jupyterapp.commands.execute('docmanager:save');")
+    command(shown.book, "docmanager:save")
     shown.page.reload()
     shown.book.wait_ready()
     again = Panel(shown.book)
     again.wait_rows("Recordings", listed)
-    again.js("return panel.sessionContext.session.kernel.restart();")
+    shown.book.restart()
     again.node.get_by_text("CacheLab is not loaded in this kernel.").wait_for()
     again.node.get_by_role("button", name="Load CacheLab").click()
     again.node.get_by_text("No recordings yet").wait_for()
@@ -175,16 +170,11 @@ def test_the_panel_is_of_the_notebook_in_front(panel, lab_with_extension):
     shown = panel("front.ipynb", run=(1,))
     shown.wait_rows("Recordings", [["first", "[2]", "3", "50 %", "60 ms"]])
     lab_with_extension.write("behind.ipynb", f"{LOAD}\n{SECOND}")
-    shown.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', { path: 'behind.ipynb' })")
-    shown.page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path === 'behind.ipynb'")
+    behind = shown.book.beside("behind.ipynb")
     shown.node.get_by_text("CacheLab is not loaded in this kernel.").wait_for()
-    shown.js("return panel.context.ready.then(() => panel.sessionContext.ready);")
-    shown.js("book.activeCellIndex = 0; return window.jupyterapp.commands.execute('notebook:run-cell');")
+    behind.run(0)
     shown.wait_rows("Recordings", [["second", "[1]", "3", "67 %", "16 ms"]])
-    shown.js(
-        "const all = [...window.jupyterapp.shell.widgets('main')];"
-        " window.jupyterapp.shell.activateById(all.find((one) => one.context?.path === 'front.ipynb').id);"
-    )
+    shown.book.activate()
     shown.wait_rows("Recordings", [["first", "[2]", "3", "50 %", "60 ms"]])
     assert shown.book.errors == []
 
@@ -245,10 +235,8 @@ def test_tensorflow_code_and_live_sessions_show_the_figures_of_python(
 
     theme = "dark" if dark else "light"
     book = open_notebook(lab_with_extension, f"real-{theme}.ipynb", BUILD, RUN, COUNT, LIVE, MEMO, SLOW, dark=dark)
-    book.page.set_default_timeout(120_000)
     if dark:
-        change = "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' })"
-        book.page.evaluate(change)
+        command(book, "apputils:change-theme", theme="JupyterLab Dark")
     book.run(0)
     shown = Panel(book)
     book.run(1)
@@ -276,8 +264,9 @@ def test_tensorflow_code_and_live_sessions_show_the_figures_of_python(
     assert "of 64.0 MB" in figures["held"]
     shown.page.screenshot(path=artifacts / f"panel-{theme}.png")
     held.get_by_role("button", name="Clear kept values").click()
-    shown.page.wait_for_function(
-        "() => [...document.querySelectorAll('.cachelab-Figures')].some((t) => t.innerText.includes('0 B of'))"
+    wait_true(
+        shown.page,
+        "() => [...document.querySelectorAll('.cachelab-Figures')].some((t) => t.innerText.includes('0 B of'))",
     )
     book.run(4)
     shown.region("Served in cell 5").wait_for()

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from lab_page import RECORDING, command, load, mode_shown, show_panel, switch
+from lab_page import RECORDING, command, load, mode_shown, show_panel, switch, wait_equal, wait_true
 
 pytestmark = pytest.mark.browser
 
@@ -16,14 +16,6 @@ TELL = "%cachelab mode"
 
 def status(book):
     return book.page.locator(".cachelab-Status button")
-
-
-def activate(book):
-    """Bring the notebook to the front and give it the keyboard."""
-    book.page.evaluate(
-        "() => { const { shell } = window.jupyterapp;"
-        " shell.activateById([...shell.widgets('main')].find((one) => one.content?.widgets).id); }"
-    )
 
 
 def test_commands_are_in_menu_context_menu_and_palette(open_notebook, lab_with_extension, artifacts):
@@ -86,7 +78,7 @@ def test_every_mode_of_the_switch_reaches_the_kernel_and_off_ends_recording(open
 def test_keyboard_alone(open_notebook, lab_with_extension):
     book = open_notebook(lab_with_extension, "keyboard.ipynb", TELL, RECORDING)
     page = book.page
-    activate(book)
+    book.activate()
 
     def chord(key):
         page.keyboard.press("Control+Shift+Y")
@@ -96,7 +88,7 @@ def test_keyboard_alone(open_notebook, lab_with_extension):
     chord("l")
     mode_shown(book, "off")
     chord("m")
-    page.wait_for_function("() => document.activeElement.matches('.cachelab-Switch select')")
+    wait_true(page, "() => document.activeElement.matches('.cachelab-Switch select')")
     for mode in ("run", "memo"):
         page.keyboard.press("ArrowDown")
         mode_shown(book, mode)
@@ -107,14 +99,11 @@ def test_keyboard_alone(open_notebook, lab_with_extension):
     chord("e")
     page.locator(".cachelab-Tab .cachelab-explorer .xp").wait_for()
     # Back in the notebook, in command mode; R alone would be a shortcut of nobody.
-    activate(book)
+    book.activate()
     page.keyboard.press("Escape")
     chord("r")
-    sources = (
-        "() => [...window.jupyterapp.shell.widgets('main')].find((one) => one.content?.widgets)"
-        ".content.widgets.map((one) => one.model.sharedModel.getSource())"
-    )
-    assert [text.startswith("%%cachelab") for text in page.evaluate(sources)] == [False, True]
+    sources = "return book.widgets.map((one) => one.model.sharedModel.getSource());"
+    wait_equal(page, lambda: [text.startswith("%%cachelab") for text in book.js(sources)], [False, True])
 
 
 def test_a_reload_brings_back_mode_panel_and_explorer_and_a_restart_starts_anew(
@@ -144,11 +133,7 @@ def test_a_reload_brings_back_mode_panel_and_explorer_and_a_restart_starts_anew(
     assert "recording 3" in book.page.locator(".cachelab-Panel").inner_text()
     book.page.screenshot(path=artifacts / "shell-reload.png")
     assert book.text(1).splitlines()[0] == "Recorded cells execute in mode variable."
-    restart = (
-        "() => [...window.jupyterapp.shell.widgets('main')].find((one) => one.sessionContext && one.content?.widgets)"
-        ".sessionContext.session.kernel.restart()"
-    )
-    book.page.evaluate(restart)
+    book.restart()
     book.page.locator('.cachelab-Switch select:visible[title="CacheLab is not loaded in this kernel."]').wait_for()
     assert status(book).inner_text() == "CacheLab: not loaded"
     load(book)
@@ -220,7 +205,7 @@ def test_settings_load_cachelab_and_show_less(open_notebook, lab_with_extension,
         box.uncheck()
     status(book).wait_for(state="hidden")
     assert options.exists()
-    activate(book)
+    book.activate()
     assert badge.is_hidden()
     book.page.screenshot(path=artifacts / "shell-less.png")
     # Whoever unloads it wants it so.

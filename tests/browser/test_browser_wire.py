@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from lab_page import RECORDING, command, load, mode_shown, show_panel, switch
+from lab_page import RECORDING, command, load, mode_shown, show_panel, switch, wait_equal, wait_true
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
@@ -25,28 +25,16 @@ OPEN_CONSOLE = """async (path) => {
 IN_CONSOLE = """async ([index, code]) => {
   await window.consoles[index].console.inject(code);
 }"""
-SWITCHES = """(path) => {
-  const panel = [...window.jupyterapp.shell.widgets('main')].find((one) => one.context?.path === path);
+MODE = """
   const select = panel.toolbar.node.querySelector('.cachelab-Switch select');
-  return select.disabled ? null : select.value;
-}"""
-RUN_IN = """async ([path, index]) => {
-  const panel = [...window.jupyterapp.shell.widgets('main')].find((one) => one.context?.path === path);
-  const { shell } = window.jupyterapp;
-  shell.activateById(panel.id);
-  while (shell.currentWidget !== panel) await new Promise((done) => setTimeout(done, 50));
-  panel.content.activeCellIndex = index;
-  await window.jupyterapp.commands.execute('notebook:run-cell');
-}"""
-COUNT = """() => {
-  const panel = [...window.jupyterapp.shell.widgets('main')].find((one) => one.sessionContext && one.content?.widgets);
+  return !select || select.disabled ? null : select.value;"""
+COUNT = """
   window.counted = { all: 0, comm: 0 };
   panel.sessionContext.session.kernel.anyMessage.connect((_, { msg, direction }) => {
     if (direction !== 'recv') return;
     window.counted.all += 1;
     window.counted.comm += msg.header.msg_type.startsWith('comm_');
-  });
-}"""
+  });"""
 BUILD = """\
 %load_ext cachelab
 import time
@@ -59,27 +47,26 @@ X = np.ones([2, 4], "float32")
 sess = tf1.Session()"""
 
 
-def wait_mode(page, path, mode):
-    page.wait_for_function(f"([path, mode]) => ({SWITCHES})(path) === mode", arg=[path, mode])
+def wait_mode(book, mode):
+    wait_equal(book.page, lambda: book.js(MODE), mode)
 
 
 def test_notebooks_kernels_and_consoles_at_once(open_notebook, lab_with_extension):
-    book = open_notebook(lab_with_extension, "first.ipynb", "%load_ext cachelab", RECORDING)
-    page = book.page
-    page.set_default_timeout(120_000)  # A mode that is on imports TensorFlow.
-    book.run(0)
-    wait_mode(page, "first.ipynb", "off")
+    first = open_notebook(lab_with_extension, "first.ipynb", "%load_ext cachelab", RECORDING)
+    page = first.page
+    first.run(0)
+    wait_mode(first, "off")
     lab_with_extension.write("second.ipynb", "%load_ext cachelab", TELL)
-    command(book, "docmanager:open", path="second.ipynb")
-    page.wait_for_function(f"(path) => ({SWITCHES})(path) === null", arg="second.ipynb")
-    page.evaluate(RUN_IN, ["second.ipynb", 0])
-    wait_mode(page, "second.ipynb", "off")
+    second = first.beside("second.ipynb")
+    wait_mode(second, None)
+    second.run(0)
+    wait_mode(second, "off")
 
     # A console on the kernel of the first notebook steers that one, and that one only.
     page.evaluate(OPEN_CONSOLE, "first.ipynb")
     page.evaluate(IN_CONSOLE, [0, "%cachelab on\n%cachelab mode feed"])
-    wait_mode(page, "first.ipynb", "feed")
-    assert page.evaluate(SWITCHES, "second.ipynb") == "off"
+    wait_mode(first, "feed")
+    assert second.js(MODE) == "off"
     page.locator(".cachelab-Status").get_by_text("CacheLab: feed").wait_for()
 
     # A console with a kernel of its own.
@@ -87,25 +74,21 @@ def test_notebooks_kernels_and_consoles_at_once(open_notebook, lab_with_extensio
     page.locator(".cachelab-Status").get_by_text("CacheLab: not loaded").wait_for()
     page.evaluate(IN_CONSOLE, [1, "%load_ext cachelab\n%cachelab on\n%cachelab mode joint"])
     page.locator(".cachelab-Status").get_by_text("CacheLab: joint").wait_for()
-    assert page.evaluate(SWITCHES, "first.ipynb") == "feed"
-    assert page.evaluate(SWITCHES, "second.ipynb") == "off"
+    assert first.js(MODE) == "feed"
+    assert second.js(MODE) == "off"
 
     # The panel goes with the notebook that is in use.
-    page.evaluate(RUN_IN, ["first.ipynb", 1])
-    show_panel(book).get_by_text("recording 3").first.wait_for()
-    page.evaluate(RUN_IN, ["second.ipynb", 1])
+    first.run(1)
+    show_panel(first).get_by_text("recording 3").first.wait_for()
+    second.run(1)
     page.locator(".cachelab-Panel").get_by_text("No recordings yet").wait_for()
 
     # The notebook is closed, its kernel lives on in the console, which still hears of it.
-    close = (
-        "() => [...window.jupyterapp.shell.widgets('main')]"
-        ".find((one) => one.context?.path === 'first.ipynb').dispose()"
-    )
-    page.evaluate(close)
+    first.js("panel.dispose();")
     page.evaluate("() => window.jupyterapp.shell.activateById(window.consoles[0].id)")
     page.evaluate(IN_CONSOLE, [0, "%cachelab mode memo"])
     page.locator(".cachelab-Status").get_by_text("CacheLab: memo").wait_for()
-    assert [error for error in book.errors if "omm" in error] == []
+    assert [error for error in first.errors if "omm" in error] == []
 
 
 def test_two_views_of_one_notebook_and_a_change_of_kernel(open_notebook, lab_with_extension):
@@ -113,18 +96,15 @@ def test_two_views_of_one_notebook_and_a_change_of_kernel(open_notebook, lab_wit
     page = book.page
     load(book)
     command(book, "docmanager:clone")
-    page.wait_for_function("() => document.querySelectorAll('.cachelab-Switch').length === 2")
+    wait_true(page, "() => document.querySelectorAll('.cachelab-Switch').length === 2")
     switch(book).last.select_option("feed")
     values = "() => [...document.querySelectorAll('.cachelab-Switch select')].every((one) => one.value === 'feed')"
-    page.wait_for_function(values)
-    change = (
-        "() => [...window.jupyterapp.shell.widgets('main')].find((one) => one.sessionContext)"
-        ".sessionContext.changeKernel({ name: 'python3' })"
-    )
-    page.evaluate(change)
-    page.wait_for_function(
+    wait_true(page, values)
+    book.js("return panel.sessionContext.changeKernel({ name: 'python3' });")
+    wait_true(
+        page,
         "() => [...document.querySelectorAll('.cachelab-Switch select')].every((one) => one.disabled"
-        " && one.title === 'CacheLab is not loaded in this kernel.')"
+        " && one.title === 'CacheLab is not loaded in this kernel.')",
     )
     page.locator(".cachelab-Switch button:visible").last.click()
     mode_shown(book, "off")
@@ -141,18 +121,16 @@ for k in range(60):
 ended = time.time()"""
     book = open_notebook(lab_with_extension, "many.ipynb", BUILD, record, slow, "", "print(ended)")
     page = book.page
-    page.set_default_timeout(240_000)
     book.run(0)
     mode_shown(book, "off")
-    page.evaluate(COUNT)
+    book.js(COUNT)
     book.run(1)
     show_panel(book).get_by_text("1000").first.wait_for()
     page.wait_for_timeout(1000)
     counted = page.evaluate("() => window.counted")
     assert counted["all"] < 100, counted
     assert counted["comm"] < 100, counted
-    calls = "() => [...window.jupyterapp.shell.widgets('main')].find((one) => one.content?.widgets).content.widgets"
-    assert page.evaluate(f"{calls}.length") == 5
+    assert book.js("return book.widgets.length;") == 5
 
     # Keys that are typed while a recording runs are in the cell before the recording ends.
     book.start(2)
@@ -160,13 +138,12 @@ ended = time.time()"""
     page.locator(".jp-Cell").nth(3).locator(".cm-content").click()
     typed = "alpha = 'the quick brown fox jumps over the lazy dog'; beta = 12345"
     page.keyboard.type(typed, delay=15)
-    page.wait_for_function(
-        f"(text) => ({calls})()[3].model.sharedModel.getSource().startsWith(text.slice(0, 8))", arg=typed
-    )
+    source = "return book.widgets[3].model.sharedModel.getSource();"
+    wait_equal(page, lambda: book.js(source)[:8], typed[:8])
     running = page.locator(".jp-Cell").nth(2).locator(".jp-InputPrompt").inner_text()
-    source = page.evaluate(f"{calls}[3].model.sharedModel.getSource()")
+    written = book.js(source)
     assert "[*]" in running, "the recording ended before the typing did"
-    assert source.replace('"', "'").startswith("alpha = 'the quick brown fox jumps over the lazy dog'; beta = 12345")
+    assert written.replace('"', "'").startswith("alpha = 'the quick brown fox jumps over the lazy dog'; beta = 12345")
     assert float(book.text(4)) > 0
 
 
@@ -176,9 +153,10 @@ import cachelab, json
 recording = cachelab.last()
 one = [call.op("y").status for call in recording.calls]
 print(json.dumps([recording.name, one]))"""
-    run = "for k in range(3):\n    out = sess.run(y, {x: X})"
-    book = open_notebook(lab_with_extension, "next.ipynb", BUILD, run, ask)
-    book.page.set_default_timeout(120_000)
+    # Work of a millisecond, so that keeping its result is worth it on any machine.
+    build = BUILD + '\nbig = np.ones([200_000, 4], "float32")'
+    run = "for k in range(3):\n    out = sess.run(y, {x: big})"
+    book = open_notebook(lab_with_extension, "next.ipynb", build, run, ask)
     book.run(0)
     mode_shown(book, "off")
 
