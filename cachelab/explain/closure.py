@@ -65,7 +65,7 @@ def closure(flat: FlatGraph, signature: Signature) -> Closure:
         row = pending.pop()
         if row in data or row < 0:
             continue
-        kept, stopped, hubs = _inputs(flat, row, feeds)
+        kept, stopped, hubs = _followed(flat, flat.inputs[row], feeds)
         rows = [ref[0] for ref in kept]
         rows.extend(_controls(flat, row, feeds))
         rows.extend(flat.body.get(row, ()))
@@ -102,8 +102,28 @@ def _aliases(
     return {row: shared for row, shared in found.items() if shared}
 
 
-def _inputs(flat: FlatGraph, row: int, feeds: frozenset[Ref]) -> tuple[list[Ref], list[Ref], list[int]]:
-    """Split the data inputs of ``row`` into those kept (resolved) and those fed; list the hubs passed.
+def needed_inside(flat: FlatGraph, signature: Signature, found: Closure) -> set[int]:
+    """Return the rows of a closure that more leads to than that a hub counts as a whole.
+
+    The runtime inlines hubs, and then removes what nothing takes, such as a loop variable that counts for itself
+    alone. A hub that somebody waits for by a control edge stays whole.
+    """
+    kept, _fed, hubs = _followed(flat, signature.fetches, signature.feeds)
+    rows: set[int] = set()
+    pending = [*(ref[0] for ref in kept), *signature.targets, *(row for hub in hubs for row in flat.body.get(hub, ()))]
+    while pending:
+        row = pending.pop()
+        if row in rows or row not in found.waits:
+            continue
+        rows.add(row)
+        _kept, _fed, hubs = _followed(flat, flat.inputs[row], signature.feeds)
+        pending.extend(found.waits[row])
+        pending.extend(row for hub in hubs for row in flat.body.get(hub, ()))
+    return rows
+
+
+def _followed(flat: FlatGraph, refs: Iterable[Ref], feeds: frozenset[Ref]) -> tuple[list[Ref], list[Ref], list[int]]:
+    """Split references into those kept (resolved) and those fed; list the hubs passed.
 
     A hub runs as a whole, so it belongs to the closure; but a consumer of one output of an inlined call waits for
     that output only, not for the effects of the body.
@@ -111,7 +131,7 @@ def _inputs(flat: FlatGraph, row: int, feeds: frozenset[Ref]) -> tuple[list[Ref]
     kept: list[Ref] = []
     stopped: list[Ref] = []
     hubs: list[int] = []
-    for source in flat.inputs[row]:
+    for source in refs:
         ref = source
         while ref not in feeds:
             outputs = flat.outputs.get(ref[0])

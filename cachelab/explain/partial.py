@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cachelab.explain.closure import needed_inside
 from cachelab.explain.log import Outcome
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ def _fed(plan: Plan) -> dict[int, tuple[str, int]]:
 
 
 def uncertain(plan: Plan) -> set[int]:
-    """Return the rows that may not run, or any number of times, depending on values."""
+    """Return the rows that may not run, or any number of times: values or the runtime's inlining decide."""
     flat = plan.flat
     rows = set(plan.dead) | set(plan.loops)
+    if flat.outputs:
+        needed = needed_inside(flat, plan.signature, plan.closure)
+        rows.update(row for row in plan.closure.order if row not in needed and row not in flat.outputs)
     for hub in plan.closure.order:
         for body in flat.branches.get(hub, ()):
             rows |= body

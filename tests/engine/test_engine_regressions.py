@@ -289,3 +289,26 @@ def test_a_fetched_read_of_a_ref_variable_shows_what_a_later_write_made_of_it(co
     assert results[0] != results[1]
     assert [statuses(recorder, call)["v/read"] for call in range(3)] == ["computed"] * 3
     assert {finding.call for finding in recorder.record().findings if finding.kind == "race"} == {1}
+
+
+@pytest.mark.parametrize("config", [v1.ConfigProto(), off()], ids=["optimised", "plain"])
+def test_a_loop_variable_for_itself_alone_is_not_claimed_without_a_trace(config):
+    """The runtime inlines a loop and removes what nothing takes: the start of such a variable was told as computed."""
+    with tf.Graph().as_default(), v1.Session(config=config) as session:
+        x = v1.placeholder(tf.float32, [2])
+        start, alone = tf.exp(x, name="start"), tf.square(x, name="alone")
+        counted, _rest = tf.while_loop(
+            lambda a, b: tf.reduce_sum(a) < 100.0, lambda a, b: (a + 1.0, b * 2.0), [start, alone]
+        )
+        recorder = Recorder(trace="light").start()
+        session.run(counted, {x: [1.0, 2.0]})
+        recorder.stop()
+        metadata = v1.RunMetadata()
+        options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+        session.run(counted, {x: [1.0, 2.0]}, options, metadata)
+    listed = {node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats}
+    assert "start" in listed
+    assert "alone" not in listed
+    found = statuses(recorder, 0)
+    assert found["start"] == "computed"
+    assert found["alone"] == "unknown"
