@@ -85,8 +85,8 @@ class FlatGraph:
         Virtual row of one output of a conditional -> hub row.
     frame
         Row -> loops that it lies in (hub rows or numbers of frames), outermost first.
-    line
-        Row -> index of the user's line, -1 if unknown.
+    numbers
+        Row of a constant -> its value, where that is a single integer.
     """
 
     id: int
@@ -95,7 +95,6 @@ class FlatGraph:
     inputs: list[tuple[Ref, ...]] = field(default_factory=list)
     control: list[tuple[int, ...]] = field(default_factory=list)
     shown: list[bool] = field(default_factory=list)
-    attributes: list[bytes] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
     reads: dict[int, tuple[int, ...]] = field(default_factory=dict)
     writes: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -112,7 +111,7 @@ class FlatGraph:
     members: dict[int, tuple[int, ...]] = field(default_factory=dict)
     selects: dict[int, int] = field(default_factory=dict)
     frame: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    line: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
     index: dict[str, int] = field(default_factory=dict)
 
     def row(self, name: str, op_type: str, *, shown: bool = True) -> int:
@@ -126,7 +125,6 @@ class FlatGraph:
             self.inputs.append(())
             self.control.append(())
             self.shown.append(shown)
-            self.attributes.append(b"")
         else:
             self.type[row] = op_type
         return row

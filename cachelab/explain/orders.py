@@ -4,18 +4,21 @@ Ops wait for all their inputs, with two exceptions. A merge runs as soon as *one
 branch not taken waits for may run later. And in the first iteration of a loop nothing has come round yet: what the
 loop's body waits for need not be done when another part of the body runs. So an order counts only if it holds on every
 way that the execution may take.
+
+What leaves a loop comes after its last iteration, hence after all that its value, or the loop's condition, came round
+with in *every* iteration; what other loop variables came round with may still be under way.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from cachelab.explain.flat import LOOP_VAR, SELECT
-from cachelab.explain.guards import Guards, exclusive, guards
+from cachelab.explain.flat import LOOP_VAR, OUTSIDE, SELECT
+from cachelab.explain.guards import ENTERS, EXITS, Guards, exclusive, guards
 from cachelab.explain.variant import MERGES, SWITCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from cachelab.explain.closure import Closure
     from cachelab.explain.flat import FlatGraph, Ref
@@ -23,8 +26,35 @@ if TYPE_CHECKING:
 COMES_ROUND = frozenset({"NextIteration", "RefNextIteration"})
 
 
-def surely_before(flat: FlatGraph, closed: Closure, bit: Mapping[int, int]) -> dict[int, int]:
-    """Return row -> events (bits) done before it first runs; events of a loop come before each other.
+class Head(NamedTuple):
+    """Where a loop variable enters each iteration: a merge, or the virtual row of a loop of version 2.
+
+    ``back``: what comes round to it. ``loop``, ``condition``: the loop that it belongs to, and the row that decides
+    whether that goes on. ``bit``: stands for it among the events.
+    """
+
+    back: int
+    loop: int
+    condition: int
+    bit: int
+
+
+class Orders(NamedTuple):
+    """Row -> events (bits) that are done before it first runs; events of a loop come before each other.
+
+    ``but_last``, ``last``: row -> events in loops that are done as often as they happen, but for the last time; or that
+    are done that time. ``heads``: the loop variables. ``loops``: row -> the loops that it lies in.
+    """
+
+    before: dict[int, int]
+    but_last: dict[int, int]
+    last: dict[int, int]
+    heads: dict[int, Head]
+    loops: dict[int, frozenset[int]]
+
+
+def orders(flat: FlatGraph, closed: Closure, bit: Mapping[int, int]) -> Orders:
+    """Return what surely comes before what.
 
     Parameters
     ----------
@@ -33,43 +63,189 @@ def surely_before(flat: FlatGraph, closed: Closure, bit: Mapping[int, int]) -> d
     bit
         Row -> bit, for the rows that are events (reads and writes of cells that the call writes).
     """
-    return _Orders(flat, closed, bit).before
+    found = _Orders(flat, closed, bit)
+    return Orders(found.before, found.but_last, found.last, found.heads, found.loops)
 
 
 class _Orders:
+    """``exact``: row -> events done before it runs, in the same iteration where both lie in a loop."""
+
     def __init__(self, flat: FlatGraph, closed: Closure, bit: Mapping[int, int]) -> None:
         self._flat = flat
         self._closed = closed
         self._bit = bit
         self._event = {mask: row for row, mask in bit.items()}
+        self._events = (1 << len(bit)) - 1
         self._guards: dict[int, Guards] | None = None
+        self.heads = _heads(flat, closed, len(bit))
+        self._in_loop: dict[int, list[int]] = {}
+        for row, head in self.heads.items():
+            self._in_loop.setdefault(head.loop, []).append(row)
+        self._counts = _counts(flat, closed, self.heads)
+        self._in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
+        self._place_all({})
+        if self.heads:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Find the loop variables that don't wait for themselves: an iteration of them tells nothing of earlier ones.
+
+        What was done when such a variable entered the loop need not be when it comes round, if it is made of others.
+        """
+        loose: dict[int, int] = {}
+        while more := {row for row, head in self.heads.items() if not self._chain(head)} - loose.keys():
+            loose.update(dict.fromkeys(more, 0))
+            self._place_all(loose)
+        if loose:
+            entered = {row: self._union(self._done, self._first(row), row) for row in loose}
+            self._place_all({row: mask & self._done(self.heads[row].back, row) for row, mask in entered.items()})
+
+    def _place_all(self, loose: Mapping[int, int]) -> None:
+        """Work out the masks of all rows, given what is done whenever a loose loop variable begins an iteration."""
+        self._loose = loose
+        self.loops: dict[int, frozenset[int]] = {}
+        self._inside: dict[int, int] = {}
+        self._among: dict[frozenset[int], int] = {}
+        self._exact: dict[int, int] = {}
+        self.but_last: dict[int, int] = {}
+        self.last: dict[int, int] = {}
         self.before: dict[int, int] = {}
-        in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
-        for row in closed.order:
+        for row in self._closed.order:
             if row in self.before:
                 continue
-            cycle = in_cycle.get(row)
+            cycle = self._in_cycle.get(row)
             if cycle is None:
-                self._place(row, closed.waits[row], 0)
+                self._place(row, 0)
                 continue
-            waits = {member: self._first(member, set(cycle)) for member in cycle}
             together = 0
             for member in cycle:
-                together |= bit.get(member, 0)
-            for member in _ordered(cycle, waits):
-                self._place(member, waits[member], together)
+                together |= self._bit.get(member, 0)
+            for member in _ordered(cycle, {member: (*self._first(member), *self._ends(member)) for member in cycle}):
+                self._place(member, together)
 
-    def _place(self, row: int, waits: Iterable[int], together: int) -> None:
-        branches = self._branches(row)
-        alternatives = {ref[0] for ref in branches if ref is not None}
-        mask = together
-        for other in waits:
-            if other not in alternatives:
-                mask |= self._done(other)
-        self.before[row] = mask | self._whichever(row, branches) if branches else mask
+    def _place(self, row: int, together: int) -> None:
+        waits, branches = self._first(row), self._branches(row)
+        if branches:
+            alternatives = {ref[0] for ref in branches if ref is not None}
+            waits = tuple(other for other in waits if other not in alternatives)
+        mask = self._loose[row] if row in self._loose else self._union(self._done, waits, row)
+        if branches:
+            mask |= self._whichever(row, branches)
+        self._exact[row] = self._round(row, waits, mask) if self.heads else mask
+        self.before[row] = (self._exact[row] | together) & self._events
 
-    def _done(self, row: int) -> int:
-        return self.before.get(row, 0) | self._bit.get(row, 0)
+    def _round(self, row: int, waits: Sequence[int], mask: int) -> int:
+        """Add what a row has to do with loops: that it begins an iteration, lies in one, or leaves the loop."""
+        frame, outputs, head = self._flat.frame.get(row, ()), self._flat.outputs, self.heads.get(row)
+        loops = {loop for other in self._closed.waits[row] for loop in self.loops.get(other, ())}
+        loops = {loop for loop in loops if loop not in outputs}.union(frame)
+        but_last, last = self._union(self._but_last, waits, row), self._union(self._last, waits, row)
+        if head is not None:
+            mask |= head.bit
+            loops.add(head.loop)
+        left = self._left(row)
+        if left is not None:
+            seen = mask
+            mask |= self._came_round(left, seen)
+            but_last |= self._came_round_but_last(left, seen)
+            last |= self._came_round_last(left, seen)
+            loops.discard(left)
+        if but_last or last:
+            self.but_last[row], self.last[row] = but_last, last
+        if loops:
+            self.loops[row] = frozenset(loops)
+        bit = self._bit.get(row, 0)
+        if bit and loops:
+            self._among[frozenset(loops)] = self._among.get(frozenset(loops), 0) | bit
+            for loop in loops:
+                self._inside[loop] = self._inside.get(loop, 0) | bit
+        return mask
+
+    @staticmethod
+    def _union(masks: Callable[[int, int], int], rows: Iterable[int], viewer: int) -> int:
+        found = 0
+        for row in rows:
+            found |= masks(row, viewer)
+        return found
+
+    def _done(self, row: int, viewer: int) -> int:
+        """Return the events done when ``viewer`` has got what ``row`` gives it."""
+        mask = self._seen(row)
+        head = self._leaves(row, viewer)
+        if head is not None:
+            mask |= self._seen(head.condition)
+            mask |= self._came_round(head.loop, mask)
+        return mask
+
+    def _seen(self, row: int) -> int:
+        return self._exact.get(row, 0) | self._bit.get(row, 0)
+
+    def _but_last(self, row: int, viewer: int) -> int:
+        mask, head = self.but_last.get(row, 0), self._leaves(row, viewer)
+        return mask if head is None else mask | self._came_round_but_last(head.loop, self._done(row, viewer))
+
+    def _last(self, row: int, viewer: int) -> int:
+        mask, head = self.last.get(row, 0), self._leaves(row, viewer)
+        return mask if head is None else mask | self._came_round_last(head.loop, self._done(row, viewer))
+
+    def _leaves(self, row: int, viewer: int) -> Head | None:
+        """Return the head that ``row`` is, if ``viewer`` lies outside of its loop and gets its last value."""
+        if self._flat.type[row] != LOOP_VAR:
+            return None
+        head = self.heads.get(row)
+        return head if head is not None and head.loop not in self._flat.frame.get(viewer, ()) else None
+
+    def _left(self, row: int) -> int | None:
+        """Return the loop that an exit leaves."""
+        if self._flat.type[row] not in EXITS or not self._closed.data[row]:
+            return None
+        return _loop_of(self._flat, self._closed, self._closed.data[row][0][0])
+
+    def _came_round(self, loop: int, seen: int) -> int:
+        """Return the events in a loop that are done for good when its end has seen these of its heads.
+
+        Iterations overlap: that a variable came round in the last one says of earlier ones only what it, or the
+        condition, waits for in each. What happened before the loop counts if the loop would not have turned without.
+        """
+        found = self._last_time(self._chains(loop, seen))
+        inside, counted = 0, set[int]()
+        while loop not in counted:
+            counted.add(loop)
+            inside |= self._inside.get(loop, 0)
+            loop = self._counts.get(loop, loop)
+        return found & inside
+
+    def _came_round_but_last(self, loop: int, seen: int) -> int:
+        """Return the events that are done but for the last time: what they made came round to the last iteration."""
+        found = 0
+        for row in self._chains(loop, seen):
+            found |= self._came_round(loop, self._exact.get(self.heads[row].back, 0))
+        return found & self._once(loop)
+
+    def _came_round_last(self, loop: int, seen: int) -> int:
+        """Return the events that are done the last time that they happen."""
+        rows = [row for row in self._in_loop.get(loop, ()) if seen & self.heads[row].bit]
+        return self._last_time(rows) & self._once(loop)
+
+    def _last_time(self, heads: Iterable[int]) -> int:
+        """Return the events done when these loop variables have come round for the last time."""
+        found = 0
+        for row in heads:
+            found |= self._done(self.heads[row].back, row)
+        return found
+
+    def _once(self, loop: int) -> int:
+        """Return the events that happen once in an iteration of a loop: those that lie in no loop inside it."""
+        return self._among.get(self.loops.get(self._in_loop[loop][0], frozenset()), 0)
+
+    def _chains(self, loop: int, seen: int) -> list[int]:
+        return [
+            row for row in self._in_loop.get(loop, ()) if seen & (head := self.heads[row]).bit and self._chain(head)
+        ]
+
+    def _chain(self, head: Head) -> bool:
+        """Tell whether a loop variable waits for itself in each iteration, or the loop's condition does."""
+        return bool((self._exact.get(head.back, 0) | self._exact.get(head.condition, 0)) & head.bit)
 
     def _guard(self, ref: Ref | None) -> Guards:
         """Return the branches that a tensor lies in."""
@@ -83,22 +259,29 @@ class _Orders:
             return {**known, flat.resolve(flat.inputs[ref[0]][1]): ref[1]}
         return known
 
-    def _first(self, row: int, cycle: set[int]) -> tuple[int, ...]:
-        """Return what a row of a loop waits for when it first runs."""
-        flat, waits = self._flat, self._closed.waits[row]
-        if flat.type[row] == LOOP_VAR:
-            initial = flat.resolve(flat.inputs[row][0])[0]
+    def _first(self, row: int) -> tuple[int, ...]:
+        """Return what a row waits for when it first runs: nothing has come round a loop by then."""
+        waits = self._closed.waits[row]
+        if row not in self.heads:
+            return waits
+        if self._flat.type[row] == LOOP_VAR:
+            initial = self._flat.resolve(self._flat.inputs[row][0])[0]
             return tuple(other for other in waits if other == initial)
-        if flat.type[row] in MERGES:
-            return tuple(other for other in waits if flat.type[other] not in COMES_ROUND or other not in cycle)
-        return waits
+        return tuple(other for other in waits if self._flat.type[other] not in COMES_ROUND)
+
+    def _ends(self, row: int) -> tuple[int, ...]:
+        """Return what has to be placed before a row that takes something out of a loop."""
+        left = self._left(row)
+        loops = set() if left is None else {left}
+        loops.update(head.loop for other in self._closed.waits[row] if (head := self._leaves(other, row)) is not None)
+        heads = [self.heads[head] for loop in loops for head in self._in_loop[loop]]
+        return tuple(row for head in heads for row in (head.back, head.condition))
 
     def _branches(self, row: int) -> Sequence[Ref | None]:
         """Return the inputs of which one is enough, ``None`` for one that is fed; none for ordinary ops."""
         flat, data = self._flat, self._closed.data[row]
-        if flat.type[row] in MERGES:
-            coming = [ref for ref in data if flat.type[ref[0]] not in COMES_ROUND]
-            return [*coming, *(None for _ in self._closed.fed.get(row, ()))] if len(data) == len(coming) else coming
+        if flat.type[row] in MERGES and row not in self.heads:
+            return [*data, *(None for _ in self._closed.fed.get(row, ()))]
         if flat.type[row] == SELECT:
             feeds = self._closed.fed_reached
             found = (flat.resolve(ref, feeds) for ref in flat.inputs[row][1:])
@@ -107,12 +290,12 @@ class _Orders:
 
     def _whichever(self, row: int, branches: Sequence[Ref | None]) -> int:
         """Return the events done whichever branch was taken: events of a branch count if that branch implies them."""
-        masks = [0 if ref is None else self._done(ref[0]) for ref in branches]
+        masks = [0 if ref is None else self._done(ref[0], row) for ref in branches]
         every, some = masks[0], 0
         for mask in masks:
             every &= mask
             some |= mask
-        doubtful = some & ~every
+        doubtful = some & ~every & self._events
         while doubtful:
             low = doubtful & -doubtful
             doubtful ^= low
@@ -128,6 +311,157 @@ class _Orders:
             bodies = flat.branches[flat.selects[row]]
             return event not in bodies[taken] and any(event in body for body in bodies)
         return exclusive(self._guard((event, 0)), self._guard(branches[taken]))
+
+
+def lost(
+    closed: Closure, flat: FlatGraph, heads: Mapping[int, Head], row: int, asked: frozenset[int], *, last: bool
+) -> bool:
+    """Tell whether nobody gets what comes of a row of a loop in its last iteration, or in all others.
+
+    The last: so it is with the gradient that the first step of a loop hands to a state that nobody differentiates by.
+    All others: with what is made anew in each iteration and taken after the loop.
+
+    Parameters
+    ----------
+    closed, flat, heads
+        The closure of one signature, its graph, and its loop variables.
+    row
+        A row in a loop.
+    asked
+        Rows that are fetched, or run for their effect.
+    last
+        Whether the last iteration is meant.
+    """
+    users: dict[int, list[int]] = {}
+    for user, waits in closed.waits.items():
+        for other in waits:
+            users.setdefault(other, []).append(user)
+
+    def taken(user: int, head: int) -> bool:
+        """Tell whether a user of a loop variable goes on with what came round from the iterations meant."""
+        if flat.type[user] in SWITCHES:  # its first output leaves the loop, the second goes on
+            goes = [
+                (user, int(not last)) in closed.data[other] or (user, int(last)) not in closed.data[other]
+                for other in users.get(user, ())
+            ]
+            return any(goes) or user in asked
+        if flat.type[head] != LOOP_VAR:
+            return True
+        if user in flat.outputs:
+            return False
+        inside = heads[head].loop in flat.frame.get(user, ())
+        return not inside or _reaches(closed, heads[head].condition, user) if last else inside
+
+    pending, seen = [row], set()
+    while pending:
+        row = pending.pop()
+        if row in seen:
+            continue
+        seen.add(row)
+        if row in asked or row in flat.effects or flat.writes.get(row):
+            return False
+        for user in users.get(row, ()):
+            head = heads.get(user)
+            if head is None or head.back != row:
+                pending.append(user)
+            elif any(taken(other, user) for other in users.get(user, ())) or (last and user in asked):
+                return False
+    return True
+
+
+def _reaches(closed: Closure, row: int, wanted: int) -> bool:
+    """Tell whether a row waits for another, directly or not."""
+    pending, seen = [row], set()
+    while pending:
+        row = pending.pop()
+        if row == wanted:
+            return True
+        if row not in seen:
+            seen.add(row)
+            pending.extend(closed.waits.get(row, ()))
+    return False
+
+
+def _heads(flat: FlatGraph, closed: Closure, first: int) -> dict[int, Head]:
+    """Return the loop variables of a closure; their bits begin with number ``first``."""
+    found: dict[int, Head] = {}
+    for row in closed.order:
+        if flat.type[row] in MERGES:
+            backs = [ref[0] for ref in closed.data[row] if flat.type[ref[0]] in COMES_ROUND]
+            if backs:
+                loop = _loop_around(flat, closed, backs[0])
+                found[row] = Head(backs[0], loop, loop, 1 << (first + len(found)))
+        elif flat.type[row] == LOOP_VAR and len(flat.inputs[row]) > 1:
+            back, condition = (flat.resolve(ref)[0] for ref in flat.inputs[row][1:])
+            found[row] = Head(back, flat.frame[row][-1], condition, 1 << (first + len(found)))
+    return found
+
+
+def _loop_around(flat: FlatGraph, closed: Closure, start: int) -> int:
+    """Return the loop of version 1 whose body a row lies in: that of the first switch above, loops inside apart."""
+    pending, seen = [(start, 0)], set()
+    while pending:
+        row, depth = pending.pop()
+        if row in seen or depth < 0:
+            continue
+        seen.add(row)
+        loop = _loop_of(flat, closed, row) if flat.type[row] in SWITCHES and not depth else None
+        if loop is not None:
+            return loop
+        depth += (flat.type[row] in EXITS) - (flat.type[row] in ENTERS)
+        pending.extend((other, depth) for other in closed.waits[row])
+    return start
+
+
+def _counts(flat: FlatGraph, closed: Closure, heads: Mapping[int, Head]) -> dict[int, int]:
+    """Return loop -> a loop whose iterations it counts, from zero on: it turns if that one did.
+
+    So does the gradient of a loop of version 2, whose condition compares its counter with that of the loop.
+    """
+
+    def made(ref: Ref) -> int:
+        """Return the row that a tensor comes from, whatever hands it on; OUTSIDE if it is fed."""
+        feeds = closed.fed_reached
+        while (ref := flat.resolve(ref, feeds)) not in feeds:
+            if flat.type[ref[0]] != "Identity":
+                return ref[0]
+            ref = flat.inputs[ref[0]][0]
+        return OUTSIDE
+
+    def starts_at_zero(row: int) -> bool:
+        return row in heads and flat.type[row] == LOOP_VAR and flat.numbers.get(made(flat.inputs[row][0])) == 0
+
+    def turns(row: int) -> bool:
+        """Tell whether a loop variable is the number of iterations, or of some multiple."""
+        back = made(flat.inputs[row][1])
+        if flat.type[back] not in {"Add", "AddV2"}:
+            return False
+        added = [made(ref) for ref in flat.inputs[back]]
+        return row in added and any(flat.numbers.get(other, 0) > 0 for other in added)
+
+    found: dict[int, int] = {}
+    for row, head in heads.items():
+        if flat.type[row] != LOOP_VAR or head.loop in found:
+            continue
+        decides = made(flat.inputs[row][2])
+        if flat.type[decides] != "Less":
+            continue
+        counter, limit = (made(ref) for ref in flat.inputs[decides])
+        if not starts_at_zero(counter) or heads[counter].loop != head.loop or flat.type[limit] != LOOP_VAR:
+            continue
+        if limit in heads and made(flat.inputs[limit][1]) != limit:
+            continue  # it changes
+        counted = made(flat.inputs[limit][0])
+        if starts_at_zero(counted) and heads[counted].loop != head.loop and turns(counted):
+            found[head.loop] = heads[counted].loop
+    return found
+
+
+def _loop_of(flat: FlatGraph, closed: Closure, switch: int) -> int | None:
+    """Return the loop of a switch: the row that decides whether it goes on."""
+    inputs = flat.inputs[switch]
+    decides = flat.resolve(inputs[1])[0] if len(inputs) > 1 else -1
+    return decides if decides in closed.waits and flat.type[decides] == "LoopCond" else None
 
 
 def _ordered(rows: Sequence[int], waits: Mapping[int, Sequence[int]]) -> list[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
 from cachelab.explain.guards import Guards, exclusive, guards
-from cachelab.explain.orders import surely_before
+from cachelab.explain.orders import Orders, lost, orders
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LAST = -2
 """Stands for the end of a call, as the reader of what is fetched."""
+NOTHING: frozenset[int] = frozenset()
 MOST_PAIRS = 1_000
 """Pairs of writes of one variable that are looked at."""
 
@@ -63,7 +64,7 @@ class Plan:
     dead: frozenset[int]
     conditional: bool
     _bit: dict[int, int]
-    _before: dict[int, int]
+    _orders: Orders
     _variants: dict[tuple[frozenset[int] | None, int], Variant] = field(default_factory=dict)
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     bypassed: frozenset[Ref] = frozenset()
@@ -79,6 +80,10 @@ class Plan:
         if (more, strays) != (self.bypassed, self.strays):
             self.bypassed, self.strays = more, strays
             self._variants.clear()
+
+    @property
+    def _before(self) -> dict[int, int]:
+        return self._orders.before
 
     @cached_property
     def effects(self) -> frozenset[int]:
@@ -172,6 +177,8 @@ class Plan:
         """
         flat = self.flat
         for row in self.closure.order:
+            if row in flat.outputs:  # the ops of its body read
+                continue
             cells = set(flat.reads.get(row, ()))
             if not self.closure.aliases.get(row):
                 for ref in self.closure.data[row]:
@@ -180,7 +187,11 @@ class Plan:
                 cells -= set(flat.writes[row])
             for cell in cells & self.writers.keys():
                 places = self._places(row, self.writers[cell])
-                found = [Race(cell, row, writer) for writer, place in places if place == "unordered"]
+                found = [
+                    Race(cell, row, writer)
+                    for writer, place in places
+                    if place == "unordered" and not self._unseen(row, writer)
+                ]
                 yield from found
                 if not found and not self.closure.aliases.get(row):
                     for ref in self.closure.data[row]:
@@ -189,6 +200,15 @@ class Plan:
             for cell in self.closure.aliases.get(row, ()):
                 yield from (Race(cell, row, writer) for writer in self.later(row, cell, None))
         yield from self._rivals()
+
+    def _unseen(self, row: int, writer: int) -> bool:
+        """Tell whether a write can meet a read only in iterations of a loop whose outcome nobody gets."""
+        found, bit = self._orders, self._bit[row]
+        asked = self._fetched | self.effects | frozenset(self.signature.targets)
+        return any(
+            table.get(writer, 0) & bit and lost(self.closure, self.flat, found.heads, row, asked, last=last)
+            for table, last in ((found.but_last, True), (found.last, False))
+        )
 
     def later(self, row: int, cell: int, ran: frozenset[int] | None) -> tuple[int, ...]:
         """Return the writes that a fetched tensor may show, though ``row`` made it before them.
@@ -249,8 +269,8 @@ class Plan:
         return mine is not None and exclusive(mine, self.guards.get(other, {}))
 
     def _same_loop(self, row: int, other: int) -> bool:
-        frames, others = self.flat.frame.get(row, ()), self.flat.frame.get(other, ())
-        return bool(frames and others and frames[0] == others[0])
+        loops = self._orders.loops
+        return not loops.get(row, NOTHING).isdisjoint(loops.get(other, NOTHING))
 
     def _maximal(self, writers: Iterable[int]) -> tuple[int, ...]:
         """Return the writes that no other of ``writers`` surely follows."""
@@ -289,7 +309,7 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
         dead=_maybe_dead(flat, closed) if conditional else frozenset(),
         conditional=conditional,
         _bit=bit,
-        _before=surely_before(flat, closed, bit) if bit else {},
+        _orders=orders(flat, closed, bit) if bit else Orders({}, {}, {}, {}, {}),
     )
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+
 from cachelab.explain.flat import ENTRY, LOOP_VAR, OUTSIDE, SELECT, FlatGraph, Ref
 from cachelab.tf.effects import output_offsets
 from cachelab.tf.resources import Resources
@@ -65,6 +68,7 @@ class Flattener:
         touched: list[tuple[int, Any]] = []
         for node in nodes:
             touched.extend(self._add(node))
+        self.flat.numbers.update((row, number) for row, node in touched if (number := _integer(node)) is not None)
         self.resources.update(touched)
         self.count, self.version = len(operations), version
         return True
@@ -231,6 +235,16 @@ class _Body:
         """Return the name that an op had when it was built: a function renames it if it clashes with an output."""
         base = name.removesuffix("_0")
         return base if base in self.function.ret and base not in self._names else name
+
+
+def _integer(node: Any) -> int | None:
+    """Return the value of a constant that is a single integer."""
+    if node.op != "Const":
+        return None
+    tensor = node.attr["value"].tensor
+    if tensor.dtype not in {types_pb2.DT_INT32, types_pb2.DT_INT64} or tensor.tensor_shape.dim:
+        return None
+    return int(tf.make_ndarray(tensor))
 
 
 def _function_names(node: Any) -> list[str]:

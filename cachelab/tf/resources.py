@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tensorflow.core.framework import types_pb2
 from tensorflow.python.framework import op_def_registry
 
-from cachelab.explain.flat import OUTSIDE, Cell, FlatGraph, Ref
+from cachelab.explain.flat import OUTSIDE, VIRTUAL, Cell, FlatGraph, Ref
 from cachelab.tf.datasets import functions_write, is_dataset
 from cachelab.tf.effects import (
     LOCAL_CREATORS,
@@ -196,17 +196,14 @@ class Resources:
         """Mark rows whose outputs share the buffer of a ref variable."""
         flat = self.flat
         pending = [row for row in rows if flat.type[row] in SHARES_BUFFER]
+        pending += [ref[0] for row in rows for ref in flat.outputs.get(row, ()) if flat.type[ref[0]] in VIRTUAL]
         changed = any(flat.aliases.values())
         while changed:
             changed = False
             for row in pending:
                 shared = set(flat.aliases.get(row, ()))
                 for ref in flat.inputs[row]:
-                    target = flat.resolve(ref)
-                    shared.update(flat.aliases.get(target[0], ()))
-                    if flat.type[target[0]] in {"_Select", "_LoopVar"}:
-                        for inner in flat.inputs[target[0]]:
-                            shared.update(flat.aliases.get(flat.resolve(inner)[0], ()))
+                    shared.update(flat.aliases.get(flat.resolve(ref)[0], ()))
                 if shared and tuple(sorted(shared)) != flat.aliases.get(row):
                     flat.aliases[row] = tuple(sorted(shared))
                     flat.takes |= {row} if flat.type[row] not in REF_PASS else set()

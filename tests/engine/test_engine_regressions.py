@@ -291,6 +291,35 @@ def test_a_fetched_read_of_a_ref_variable_shows_what_a_later_write_made_of_it(co
     assert {finding.call for finding in recorder.record().findings if finding.kind == "race"} == {1}
 
 
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("version", [1, 2])
+def test_training_through_a_loop_is_no_race(version, resource):
+    """All that a loop's gradient needs is done when the optimiser writes: every such step was told to be a race."""
+    before = control_flow_util.ENABLE_CONTROL_FLOW_V2
+    control_flow_util.ENABLE_CONTROL_FLOW_V2 = version == 2
+    try:
+        with tf.Graph().as_default(), v1.Session() as session:
+            x = v1.placeholder(tf.float32, [4, 3])
+            series = v1.placeholder(tf.float32, [5, 4, 3])
+            weights = v1.get_variable("W", [3, 3], use_resource=resource)
+            plain = v1.while_loop(lambda k, h: k < 3, lambda k, h: (k + 1, tf.tanh(h @ weights)), [0, x])[1]
+            scanned = tf.scan(lambda h, t: tf.tanh(h @ weights + t), series, initializer=x)
+            losses = [tf.reduce_sum(plain), tf.reduce_mean(scanned)]
+            steps = [v1.train.GradientDescentOptimizer(0.1).minimize(loss) for loss in losses]
+            late = v1.assign_add(weights, tf.ones([3, 3]))
+            session.run(v1.global_variables_initializer())
+            feeds = {x: np.ones((4, 3)), series: np.ones((5, 4, 3))}
+            recorder = Recorder(trace="full").start()
+            for loss, step in zip(losses, steps, strict=True):
+                session.run([loss, step], feeds)
+            session.run([losses[0], late], feeds)  # and this is one
+            recorder.stop()
+    finally:
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+    races = [finding for finding in recorder.record().findings if finding.kind == "race"]
+    assert {finding.call for finding in races} == {2}
+
+
 @pytest.mark.parametrize("config", [v1.ConfigProto(), off()], ids=["optimised", "plain"])
 def test_a_loop_variable_for_itself_alone_is_not_claimed_without_a_trace(config):
     """The runtime inlines a loop and removes what nothing takes: the start of such a variable was told as computed."""
