@@ -202,6 +202,17 @@ _READY = f"""async (path) => {{
   const later = new Promise((done) => setTimeout(done, 1000, null));
   return Boolean(kernel && await Promise.race([kernel.info, later]));
 }}"""
+_SAVED = """async ([path, texts]) => {
+  const app = window.jupyterapp;
+  if (app.name !== 'JupyterLab') return true;  // Notebook 7 opens what its address says
+  const { values } = await app.serviceManager.workspaces.list();
+  return values.some(({ data }) => {
+    const [all, main] = [data, data['layout-restorer:data']?.main ?? ''].map((one) => JSON.stringify(one));
+    const tabs = Object.keys(data).filter((key) => /^(notebook|cachelab-explorer):/.test(key));
+    const open = tabs.includes(`notebook:${path}`) && tabs.every((tab) => main.includes(tab));
+    return open && texts.every((text) => all.includes(text));
+  });
+}"""
 _RUN = f"""async ([path, index]) => {{
   const panel = {_PANEL};
   const {{ shell }} = window.jupyterapp;
@@ -232,6 +243,16 @@ class Notebook:
         self.page.evaluate("(path) => window.jupyterapp.commands.execute('docmanager:open', { path })", path)
         other.wait_ready()
         return other
+
+    def reload(self, *texts: str) -> None:
+        """Save the notebook and load the page again, once JupyterLab's saved layout has its tabs, and ``texts``."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        deadline = time.monotonic() + 60
+        while not self.page.evaluate(_SAVED, [self.path, texts]):
+            assert time.monotonic() < deadline, "JupyterLab did not save its layout"
+            self.page.wait_for_timeout(100)
+        self.page.reload()
+        self.wait_ready()
 
     def wait_ready(self) -> None:
         """Wait for the notebook and its kernel; the page may still reload itself meanwhile."""

@@ -146,9 +146,7 @@ def test_keyboard_alone_reaches_everything_and_shortcuts_of_the_notebook_stay_ou
 
 def test_page_reload_brings_the_explorer_back(open_notebook, server):
     book = show(open_notebook, server, f"reload-{server.app}.ipynb", "print(2)")
-    command(book, "docmanager:save")
-    book.page.reload()
-    book.wait_ready()
+    book.reload()
     book.root.wait_for()
     mode(book, "variable").click()
     book.root.locator('[data-mode="variable"][aria-checked="true"]').wait_for()

@@ -59,9 +59,7 @@ def test_panel_lists_recordings_follows_restart_and_reload_and_opens_the_explore
     explorer.locator('[data-mode="variable"]').click()
     assert violations(book.page, ".cachelab-Panel") == []
     book.page.screenshot(path=artifacts / "labext-panel.png")
-    command(book, "docmanager:save")
-    book.page.reload()
-    book.wait_ready()
+    book.reload()
     recordings(show_panel(book)).wait_for()
     book.restart()
     show_panel(book).get_by_text("CacheLab is not loaded in this kernel.").wait_for()

@@ -27,7 +27,6 @@ def test_notebook_7_has_switch_menu_panel_badge_and_explorer(open_notebook, note
     explorer.wait_for()
     assert page.locator(".cachelab-Tab").bounding_box()["height"] > 400
     page.screenshot(path=artifacts / "shell-notebook7.png")
-    page.reload()
-    book.wait_ready()
+    book.reload()
     mode_shown(book, "off")
     assert book.errors == []

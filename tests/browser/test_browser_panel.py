@@ -152,9 +152,7 @@ def test_a_restart_empties_the_panel_and_a_reload_fills_it_again(panel):
     shown = panel("panel-restart.ipynb", run=(1, 2))
     listed = [["second", "[3]", "3", "67 %", "16 ms"], ["first", "[2]", "3", "50 %", "60 ms"]]
     shown.wait_rows("Recordings", listed)
-    command(shown.book, "docmanager:save")
-    shown.page.reload()
-    shown.book.wait_ready()
+    shown.book.reload()
     again = Panel(shown.book)
     again.wait_rows("Recordings", listed)
     shown.book.restart()

@@ -120,10 +120,7 @@ def test_a_reload_brings_back_mode_panel_and_explorer_and_a_restart_starts_anew(
     follow = book.page.locator(".cachelab-Follow input")
     assert follow.is_checked()
     follow.uncheck()
-    command(book, "docmanager:save")
-    book.page.wait_for_timeout(1500)  # The layout is saved a moment after it changed.
-    book.page.goto(book.page.url.partition("?")[0])
-    book.wait_ready()
+    book.reload('"follows":false')
     mode_shown(book, "variable")
     explorer = book.page.locator(".cachelab-Tab .cachelab-explorer .xp")
     explorer.wait_for()
@@ -235,8 +232,7 @@ def test_texts_of_extension_and_explorer_pass_the_translator(open_notebook, lab_
         re.compile("/lab/api/translations/"),
         lambda route: route.fulfill(body=answer, content_type="application/json"),
     )
-    book.page.reload()
-    book.wait_ready()
+    book.reload()
     load(book)
     assert switch(book).locator('option[value="off"]').inner_text() == "désactivé"
     status(book).get_by_text("CacheLab : désactivé").wait_for()

@@ -59,7 +59,7 @@ def test_case_09_a_handle_keeps_the_weights_that_it_read_at_its_set_up(seen):
 
 
 def test_case_10_refusals_run_nothing_and_leave_handles_open(seen):
-    case = seen("10", tries=3)  # a missing feed may be noticed after the value that does not need it was delivered
+    case = seen("10", tries=20)  # a missing feed may be noticed after the value that does not need it was delivered
     refusals = {
         3: "already been fed",
         8: "already been fetched",
