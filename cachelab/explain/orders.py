@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cachelab.explain.flat import LOOP_VAR, OUTSIDE, SELECT
-from cachelab.explain.guards import ENTERS, EXITS, Guards, exclusive, guards
+from cachelab.explain.flat import LOOP_VAR, SELECT
+from cachelab.explain.guards import EXITS, Guards, exclusive, guards
+from cachelab.explain.loops import COMES_ROUND, Head, counting_loops, loop_of, loop_variables
 from cachelab.explain.variant import MERGES, SWITCHES
 
 if TYPE_CHECKING:
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
 
     from cachelab.explain.closure import Closure
     from cachelab.explain.flat import FlatGraph, Ref
-
-COMES_ROUND = frozenset({"NextIteration", "RefNextIteration"})
-
-
-class Head(NamedTuple):
-    """Where a loop variable enters each iteration: a merge, or the virtual row of a loop of version 2.
-
-    ``back``: what comes round to it. ``loop``, ``condition``: the loop that it belongs to, and the row that decides
-    whether that goes on. ``bit``: stands for it among the events.
-    """
-
-    back: int
-    loop: int
-    condition: int
-    bit: int
 
 
 class Orders(NamedTuple):
@@ -77,11 +63,11 @@ class _Orders:
         self._event = {mask: row for row, mask in bit.items()}
         self._events = (1 << len(bit)) - 1
         self._guards: dict[int, Guards] | None = None
-        self.heads = _heads(flat, closed, len(bit))
+        self.heads = loop_variables(flat, closed, len(bit))
         self._in_loop: dict[int, list[int]] = {}
         for row, head in self.heads.items():
             self._in_loop.setdefault(head.loop, []).append(row)
-        self._counts = _counts(flat, closed, self.heads)
+        self._counts = counting_loops(flat, closed, self.heads)
         self._in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
         self._place_all({})
         if self.heads:
@@ -199,7 +185,7 @@ class _Orders:
         """Return the loop that an exit leaves."""
         if self._flat.type[row] not in EXITS or not self._closed.data[row]:
             return None
-        return _loop_of(self._flat, self._closed, self._closed.data[row][0][0])
+        return loop_of(self._flat, self._closed, self._closed.data[row][0][0])
 
     def _came_round(self, loop: int, seen: int) -> int:
         """Return the events in a loop that are done for good when its end has seen these of its heads.
@@ -311,157 +297,6 @@ class _Orders:
             bodies = flat.branches[flat.selects[row]]
             return event not in bodies[taken] and any(event in body for body in bodies)
         return exclusive(self._guard((event, 0)), self._guard(branches[taken]))
-
-
-def lost(
-    closed: Closure, flat: FlatGraph, heads: Mapping[int, Head], row: int, asked: frozenset[int], *, last: bool
-) -> bool:
-    """Tell whether nobody gets what comes of a row of a loop in its last iteration, or in all others.
-
-    The last: so it is with the gradient that the first step of a loop hands to a state that nobody differentiates by.
-    All others: with what is made anew in each iteration and taken after the loop.
-
-    Parameters
-    ----------
-    closed, flat, heads
-        The closure of one signature, its graph, and its loop variables.
-    row
-        A row in a loop.
-    asked
-        Rows that are fetched, or run for their effect.
-    last
-        Whether the last iteration is meant.
-    """
-    users: dict[int, list[int]] = {}
-    for user, waits in closed.waits.items():
-        for other in waits:
-            users.setdefault(other, []).append(user)
-
-    def taken(user: int, head: int) -> bool:
-        """Tell whether a user of a loop variable goes on with what came round from the iterations meant."""
-        if flat.type[user] in SWITCHES:  # its first output leaves the loop, the second goes on
-            goes = [
-                (user, int(not last)) in closed.data[other] or (user, int(last)) not in closed.data[other]
-                for other in users.get(user, ())
-            ]
-            return any(goes) or user in asked
-        if flat.type[head] != LOOP_VAR:
-            return True
-        if user in flat.outputs:
-            return False
-        inside = heads[head].loop in flat.frame.get(user, ())
-        return not inside or _reaches(closed, heads[head].condition, user) if last else inside
-
-    pending, seen = [row], set()
-    while pending:
-        row = pending.pop()
-        if row in seen:
-            continue
-        seen.add(row)
-        if row in asked or row in flat.effects or flat.writes.get(row):
-            return False
-        for user in users.get(row, ()):
-            head = heads.get(user)
-            if head is None or head.back != row:
-                pending.append(user)
-            elif any(taken(other, user) for other in users.get(user, ())) or (last and user in asked):
-                return False
-    return True
-
-
-def _reaches(closed: Closure, row: int, wanted: int) -> bool:
-    """Tell whether a row waits for another, directly or not."""
-    pending, seen = [row], set()
-    while pending:
-        row = pending.pop()
-        if row == wanted:
-            return True
-        if row not in seen:
-            seen.add(row)
-            pending.extend(closed.waits.get(row, ()))
-    return False
-
-
-def _heads(flat: FlatGraph, closed: Closure, first: int) -> dict[int, Head]:
-    """Return the loop variables of a closure; their bits begin with number ``first``."""
-    found: dict[int, Head] = {}
-    for row in closed.order:
-        if flat.type[row] in MERGES:
-            backs = [ref[0] for ref in closed.data[row] if flat.type[ref[0]] in COMES_ROUND]
-            if backs:
-                loop = _loop_around(flat, closed, backs[0])
-                found[row] = Head(backs[0], loop, loop, 1 << (first + len(found)))
-        elif flat.type[row] == LOOP_VAR and len(flat.inputs[row]) > 1:
-            back, condition = (flat.resolve(ref)[0] for ref in flat.inputs[row][1:])
-            found[row] = Head(back, flat.frame[row][-1], condition, 1 << (first + len(found)))
-    return found
-
-
-def _loop_around(flat: FlatGraph, closed: Closure, start: int) -> int:
-    """Return the loop of version 1 whose body a row lies in: that of the first switch above, loops inside apart."""
-    pending, seen = [(start, 0)], set()
-    while pending:
-        row, depth = pending.pop()
-        if row in seen or depth < 0:
-            continue
-        seen.add(row)
-        loop = _loop_of(flat, closed, row) if flat.type[row] in SWITCHES and not depth else None
-        if loop is not None:
-            return loop
-        depth += (flat.type[row] in EXITS) - (flat.type[row] in ENTERS)
-        pending.extend((other, depth) for other in closed.waits[row])
-    return start
-
-
-def _counts(flat: FlatGraph, closed: Closure, heads: Mapping[int, Head]) -> dict[int, int]:
-    """Return loop -> a loop whose iterations it counts, from zero on: it turns if that one did.
-
-    So does the gradient of a loop of version 2, whose condition compares its counter with that of the loop.
-    """
-
-    def made(ref: Ref) -> int:
-        """Return the row that a tensor comes from, whatever hands it on; OUTSIDE if it is fed."""
-        feeds = closed.fed_reached
-        while (ref := flat.resolve(ref, feeds)) not in feeds:
-            if flat.type[ref[0]] != "Identity":
-                return ref[0]
-            ref = flat.inputs[ref[0]][0]
-        return OUTSIDE
-
-    def starts_at_zero(row: int) -> bool:
-        return row in heads and flat.type[row] == LOOP_VAR and flat.numbers.get(made(flat.inputs[row][0])) == 0
-
-    def turns(row: int) -> bool:
-        """Tell whether a loop variable is the number of iterations, or of some multiple."""
-        back = made(flat.inputs[row][1])
-        if flat.type[back] not in {"Add", "AddV2"}:
-            return False
-        added = [made(ref) for ref in flat.inputs[back]]
-        return row in added and any(flat.numbers.get(other, 0) > 0 for other in added)
-
-    found: dict[int, int] = {}
-    for row, head in heads.items():
-        if flat.type[row] != LOOP_VAR or head.loop in found:
-            continue
-        decides = made(flat.inputs[row][2])
-        if flat.type[decides] != "Less":
-            continue
-        counter, limit = (made(ref) for ref in flat.inputs[decides])
-        if not starts_at_zero(counter) or heads[counter].loop != head.loop or flat.type[limit] != LOOP_VAR:
-            continue
-        if limit in heads and made(flat.inputs[limit][1]) != limit:
-            continue  # it changes
-        counted = made(flat.inputs[limit][0])
-        if starts_at_zero(counted) and heads[counted].loop != head.loop and turns(counted):
-            found[head.loop] = heads[counted].loop
-    return found
-
-
-def _loop_of(flat: FlatGraph, closed: Closure, switch: int) -> int | None:
-    """Return the loop of a switch: the row that decides whether it goes on."""
-    inputs = flat.inputs[switch]
-    decides = flat.resolve(inputs[1])[0] if len(inputs) > 1 else -1
-    return decides if decides in closed.waits and flat.type[decides] == "LoopCond" else None
 
 
 def _ordered(rows: Sequence[int], waits: Mapping[int, Sequence[int]]) -> list[int]:

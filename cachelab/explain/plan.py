@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
 from cachelab.explain.guards import Guards, exclusive, guards
-from cachelab.explain.orders import Orders, lost, orders
+from cachelab.explain.loops import lost
+from cachelab.explain.orders import Orders, orders
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
 if TYPE_CHECKING:
