@@ -30,8 +30,8 @@ class Closure:
 
     ``order`` has every row after the rows that it waits for; the rows of a cycle (a loop) stand together and are
     listed in ``cycles``. ``data`` and ``waits`` give for each row the resolved data inputs that are not fed, and
-    all rows that it waits for. ``fed`` gives the fed tensors among its data inputs. ``aliases`` is that of the graph,
-    without what a feed cuts off from the variable.
+    all rows that it waits for. ``fed`` gives the fed tensors among its data inputs, ``gates`` those that it waits for
+    by a control edge. ``aliases`` is that of the graph, without what a feed cuts off from the variable.
     """
 
     order: tuple[int, ...]
@@ -39,6 +39,7 @@ class Closure:
     data: dict[int, tuple[Ref, ...]]
     waits: dict[int, tuple[int, ...]]
     fed: dict[int, tuple[Ref, ...]]
+    gates: dict[int, tuple[Ref, ...]]
     fed_reached: frozenset[Ref]
     aliases: dict[int, tuple[int, ...]]
 
@@ -47,8 +48,8 @@ def closure(flat: FlatGraph, signature: Signature) -> Closure:
     """Return the closure of a signature.
 
     The walk follows data and control inputs and stops at fed *tensors*: an op with one output fed is still
-    needed if another of its outputs, or a control edge from it, is. As in TensorFlow, a control edge from a
-    placeholder that is fed vanishes.
+    needed if another of its outputs, or a control edge from it, is. A control edge from a placeholder asks for its
+    feed, as TensorFlow does: without it a run fails, and a piece of a partial run waits in vain.
 
     Notes
     -----
@@ -57,6 +58,7 @@ def closure(flat: FlatGraph, signature: Signature) -> Closure:
     data: dict[int, tuple[Ref, ...]] = {}
     waits: dict[int, tuple[int, ...]] = {}
     fed: dict[int, tuple[Ref, ...]] = {}
+    gates: dict[int, tuple[Ref, ...]] = {}
     reached: set[Ref] = set()
     feeds = signature.feeds
     pending = [ref[0] for ref in signature.fetches if ref not in feeds]
@@ -67,7 +69,8 @@ def closure(flat: FlatGraph, signature: Signature) -> Closure:
             continue
         kept, stopped, hubs = _followed(flat, flat.inputs[row], feeds)
         rows = [ref[0] for ref in kept]
-        rows.extend(_controls(flat, row, feeds))
+        gating = tuple((r, 0) for r in flat.control[row] if flat.type[r] in PLACEHOLDERS and (r, 0) in feeds)
+        rows.extend(r for r in flat.control[row] if (r, 0) not in gating)
         rows.extend(flat.body.get(row, ()))
         targets = (flat.resolve(ref, feeds) for ref in flat.outputs.get(row, ()))
         rows.extend(ref[0] for ref in targets if ref not in feeds)
@@ -75,12 +78,15 @@ def closure(flat: FlatGraph, signature: Signature) -> Closure:
         if stopped:
             fed[row] = tuple(stopped)
             reached.update(stopped)
+        if gating:
+            gates[row] = gating
+            reached.update(gating)
         pending.extend(waits[row])
         pending.extend(hubs)
     reached.update(ref for ref in signature.fetches if ref in feeds)
     order, cycles = _ordered(data, waits)
     aliases = _aliases(flat, order, data, frozenset(reached))
-    return Closure(order, cycles, data, waits, fed, frozenset(reached), aliases)
+    return Closure(order, cycles, data, waits, fed, gates, frozenset(reached), aliases)
 
 
 def _aliases(
@@ -144,12 +150,6 @@ def _followed(flat: FlatGraph, refs: Iterable[Ref], feeds: frozenset[Ref]) -> tu
         else:
             kept.append(ref)
     return kept, stopped, hubs
-
-
-def _controls(flat: FlatGraph, row: int, feeds: frozenset[Ref]) -> Iterable[int]:
-    return (
-        control for control in flat.control[row] if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)
-    )
 
 
 def _ordered(

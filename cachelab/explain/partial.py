@@ -68,7 +68,7 @@ def needed_feeds(plan: Plan) -> dict[int, int]:
         rows = in_cycle.get(row, (row,))
         mask = 0
         for member in rows:
-            for ref in plan.closure.fed.get(member, ()):
+            for ref in (*plan.closure.fed.get(member, ()), *plan.closure.gates.get(member, ())):
                 mask |= bit[ref]
             for other in plan.closure.waits[member]:
                 mask |= masks.get(other, 0)

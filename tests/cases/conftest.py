@@ -32,7 +32,7 @@ def seen(cases: Path, zygote: Zygote, tmp_path: Path) -> Callable[..., Seen]:
     """Return a function that runs a case both ways, checks its output and returns what was recorded."""
     from cases_seen import Seen
 
-    def run(number: str, normal: Callable[[str], str] = str, probe: str = "", tries: int = 1) -> Seen:
+    def run(number: str, normal: Callable[[str], str] = str, probe: str = "", tries: int = 1, wanted: str = "") -> Seen:
         (script,) = cases.glob(f"{number}_*.py")
         output, warnings = {}, {}
         for way in ("plain", "recorded"):
@@ -41,7 +41,7 @@ def seen(cases: Path, zygote: Zygote, tmp_path: Path) -> Callable[..., Seen]:
             asked = probe if way == "plain" else ""
             for _ in range(tries):  # of a script that asks for what threads of TensorFlow may do in either order
                 status = zygote.run([*options, str(script)], recorded=way == "recorded", out=out, err=err, probe=asked)
-                if status == 0:
+                if status == 0 and wanted in out.read_text():
                     break
             assert status == 0, f"{way}: exit status {status}\n{out.read_text()}\n{err.read_text()[-3000:]}"
             output[way] = out.read_text()

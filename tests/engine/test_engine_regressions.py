@@ -341,3 +341,32 @@ def test_a_loop_variable_for_itself_alone_is_not_claimed_without_a_trace(config)
     found = statuses(recorder, 0)
     assert found["start"] == "computed"
     assert found["alone"] == "unknown"
+
+
+def test_a_feed_that_only_a_control_edge_waits_for_is_needed():
+    """Such an op was told to run at the set-up of a partial run, and such a feed to be needless: without it, errors."""
+    with tf.Graph().as_default(), v1.Session(config=off()) as session:
+        x, y = v1.placeholder(tf.float32, [], "x"), v1.placeholder(tf.float32, [], "y")
+        counter = v1.get_variable("c", initializer=0.0, use_resource=True)
+        with tf.control_dependencies([x]):
+            late = tf.identity(counter.assign_add(1.0), name="late")
+        early, out = tf.multiply(y, 2.0), tf.multiply(x, 2.0)
+        session.run(counter.initializer)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="feed a value"):
+            session.run(late)
+        counted = []
+        recorder = Recorder(trace="full").start()
+        session.run(late, {x: 1.0})
+        handle = session.partial_run_setup([late, early, out], [x, y])
+        session.partial_run(handle, early, {y: 1.0})
+        counted.append(session.run(counter))
+        session.partial_run(handle, out, {x: 1.0})
+        session.partial_run(handle, late)
+        counted.append(session.run(counter))
+        recorder.stop()
+    assert counted == [1.0, 2.0]
+    record = recorder.record()
+    assert record.entry(0).needs == (("x:0",),)
+    assert not [finding for finding in record.findings if finding.kind == "unneeded_feed"]
+    ran = [call for call in range(1, 6) if statuses(recorder, call).get("AssignAddVariableOp") == "computed"]
+    assert ran == [4]

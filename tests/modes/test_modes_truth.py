@@ -190,6 +190,29 @@ def test_blocked_queue_does_not_hang_and_its_error_is_reproduced():
     assert "queue" in joint.reason
 
 
+def test_a_piece_that_waits_in_vain_is_not_waited_for_much_longer():
+    """TensorFlow overlooks that a control edge waits for a feed; the wait was taken for the time that a call takes."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [], "x")
+        with tf.control_dependencies([x]):
+            tf.add(1.0, 1.0, name="late")
+        tf.multiply(x, 2.0, name="out")
+    recorder = Recorder(trace="full").start()
+    config = tf1.ConfigProto(operation_timeout_in_ms=1000)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf1.Session(graph=graph, config=config) as session:
+        session.run("out:0", {x: 1.0})
+        handle = session.partial_run_setup(["late:0", "out:0"], [x])
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.partial_run(handle, "late:0")
+    recorder.stop()
+    bench = Bench(freeze(recorder), repeats=1)
+    assert bench.script().place.timeout_ms < 10_000
+    replay = bench.replay("run")
+    assert replay.equality == "reproduced", replay.reason
+
+
 def test_error_is_part_of_the_record():
     graph = tf.Graph()
     with graph.as_default():
