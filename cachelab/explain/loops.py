@@ -1,4 +1,4 @@
-"""The loops of a call's graph: their variables, which loop counts another one's iterations, what comes out of them."""
+"""The loops of a call's graph: their variables, and which loop counts another one's iterations."""
 
 from __future__ import annotations
 
@@ -113,72 +113,3 @@ def counting_loops(flat: FlatGraph, closed: Closure, heads: Mapping[int, Head]) 
         if starts_at_zero(counted) and heads[counted].loop != head.loop and turns(counted):
             found[head.loop] = heads[counted].loop
     return found
-
-
-def lost(
-    closed: Closure, flat: FlatGraph, heads: Mapping[int, Head], row: int, asked: frozenset[int], *, last: bool
-) -> bool:
-    """Tell whether nobody gets what comes of a row of a loop in its last iteration, or in all others.
-
-    The last: so it is with the gradient that the first step of a loop hands to a state that nobody differentiates by.
-    All others: with what is made anew in each iteration and taken after the loop.
-
-    Parameters
-    ----------
-    closed, flat, heads
-        The closure of one signature, its graph, and its loop variables.
-    row
-        A row in a loop.
-    asked
-        Rows that are fetched, or run for their effect.
-    last
-        Whether the last iteration is meant.
-    """
-    users: dict[int, list[int]] = {}
-    for user, waits in closed.waits.items():
-        for other in waits:
-            users.setdefault(other, []).append(user)
-
-    def taken(user: int, head: int) -> bool:
-        """Tell whether a user of a loop variable goes on with what came round from the iterations meant."""
-        if flat.type[user] in SWITCHES:  # its first output leaves the loop, the second goes on
-            goes = [
-                (user, int(not last)) in closed.data[other] or (user, int(last)) not in closed.data[other]
-                for other in users.get(user, ())
-            ]
-            return any(goes) or user in asked
-        if flat.type[head] != LOOP_VAR:
-            return True
-        if user in flat.outputs:
-            return False
-        inside = heads[head].loop in flat.frame.get(user, ())
-        return not inside or _reaches(closed, heads[head].condition, user) if last else inside
-
-    pending, seen = [row], set()
-    while pending:
-        row = pending.pop()
-        if row in seen:
-            continue
-        seen.add(row)
-        if row in asked or row in flat.effects or flat.writes.get(row):
-            return False
-        for user in users.get(row, ()):
-            head = heads.get(user)
-            if head is None or head.back != row:
-                pending.append(user)
-            elif any(taken(other, user) for other in users.get(user, ())) or (last and user in asked):
-                return False
-    return True
-
-
-def _reaches(closed: Closure, row: int, wanted: int) -> bool:
-    """Tell whether a row waits for another, directly or not."""
-    pending, seen = [row], set()
-    while pending:
-        row = pending.pop()
-        if row == wanted:
-            return True
-        if row not in seen:
-            seen.add(row)
-            pending.extend(closed.waits.get(row, ()))
-    return False

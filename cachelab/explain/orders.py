@@ -19,7 +19,7 @@ from cachelab.explain.loops import COMES_ROUND, Head, counting_loops, loop_of, l
 from cachelab.explain.variant import MERGES, SWITCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cachelab.explain.closure import Closure
     from cachelab.explain.flat import FlatGraph, Ref
@@ -28,14 +28,10 @@ if TYPE_CHECKING:
 class Orders(NamedTuple):
     """Row -> events (bits) that are done before it first runs; events of a loop come before each other.
 
-    ``but_last``, ``last``: row -> events in loops that are done as often as they happen, but for the last time; or that
-    are done that time. ``heads``: the loop variables. ``loops``: row -> the loops that it lies in.
+    ``loops``: row -> the loops that it lies in.
     """
 
     before: dict[int, int]
-    but_last: dict[int, int]
-    last: dict[int, int]
-    heads: dict[int, Head]
     loops: dict[int, frozenset[int]]
 
 
@@ -50,7 +46,7 @@ def orders(flat: FlatGraph, closed: Closure, bit: Mapping[int, int]) -> Orders:
         Row -> bit, for the rows that are events (reads and writes of cells that the call writes).
     """
     found = _Orders(flat, closed, bit)
-    return Orders(found.before, found.but_last, found.last, found.heads, found.loops)
+    return Orders(found.before, found.loops)
 
 
 class _Orders:
@@ -63,14 +59,14 @@ class _Orders:
         self._event = {mask: row for row, mask in bit.items()}
         self._events = (1 << len(bit)) - 1
         self._guards: dict[int, Guards] | None = None
-        self.heads = loop_variables(flat, closed, len(bit))
+        self._heads = loop_variables(flat, closed, len(bit))
         self._in_loop: dict[int, list[int]] = {}
-        for row, head in self.heads.items():
+        for row, head in self._heads.items():
             self._in_loop.setdefault(head.loop, []).append(row)
-        self._counts = counting_loops(flat, closed, self.heads)
+        self._counts = counting_loops(flat, closed, self._heads)
         self._in_cycle = {row: cycle for cycle in closed.cycles for row in cycle}
         self._place_all({})
-        if self.heads:
+        if self._heads:
             self._settle()
 
     def _settle(self) -> None:
@@ -79,22 +75,19 @@ class _Orders:
         What was done when such a variable entered the loop need not be when it comes round, if it is made of others.
         """
         loose: dict[int, int] = {}
-        while more := {row for row, head in self.heads.items() if not self._chain(head)} - loose.keys():
+        while more := {row for row, head in self._heads.items() if not self._chain(head)} - loose.keys():
             loose.update(dict.fromkeys(more, 0))
             self._place_all(loose)
         if loose:
-            entered = {row: self._union(self._done, self._first(row), row) for row in loose}
-            self._place_all({row: mask & self._done(self.heads[row].back, row) for row, mask in entered.items()})
+            entered = {row: self._all_done(self._first(row), row) for row in loose}
+            self._place_all({row: mask & self._done(self._heads[row].back, row) for row, mask in entered.items()})
 
     def _place_all(self, loose: Mapping[int, int]) -> None:
         """Work out the masks of all rows, given what is done whenever a loose loop variable begins an iteration."""
         self._loose = loose
         self.loops: dict[int, frozenset[int]] = {}
         self._inside: dict[int, int] = {}
-        self._among: dict[frozenset[int], int] = {}
         self._exact: dict[int, int] = {}
-        self.but_last: dict[int, int] = {}
-        self.last: dict[int, int] = {}
         self.before: dict[int, int] = {}
         for row in self._closed.order:
             if row in self.before:
@@ -114,44 +107,34 @@ class _Orders:
         if branches:
             alternatives = {ref[0] for ref in branches if ref is not None}
             waits = tuple(other for other in waits if other not in alternatives)
-        mask = self._loose[row] if row in self._loose else self._union(self._done, waits, row)
+        mask = self._loose[row] if row in self._loose else self._all_done(waits, row)
         if branches:
             mask |= self._whichever(row, branches)
-        self._exact[row] = self._round(row, waits, mask) if self.heads else mask
+        self._exact[row] = self._round(row, mask) if self._heads else mask
         self.before[row] = (self._exact[row] | together) & self._events
 
-    def _round(self, row: int, waits: Sequence[int], mask: int) -> int:
+    def _round(self, row: int, mask: int) -> int:
         """Add what a row has to do with loops: that it begins an iteration, lies in one, or leaves the loop."""
-        frame, outputs, head = self._flat.frame.get(row, ()), self._flat.outputs, self.heads.get(row)
+        frame, outputs, head = self._flat.frame.get(row, ()), self._flat.outputs, self._heads.get(row)
         loops = {loop for other in self._closed.waits[row] for loop in self.loops.get(other, ())}
         loops = {loop for loop in loops if loop not in outputs}.union(frame)
-        but_last, last = self._union(self._but_last, waits, row), self._union(self._last, waits, row)
         if head is not None:
             mask |= head.bit
             loops.add(head.loop)
         left = self._left(row)
         if left is not None:
-            seen = mask
-            mask |= self._came_round(left, seen)
-            but_last |= self._came_round_but_last(left, seen)
-            last |= self._came_round_last(left, seen)
+            mask |= self._came_round(left, mask)
             loops.discard(left)
-        if but_last or last:
-            self.but_last[row], self.last[row] = but_last, last
         if loops:
             self.loops[row] = frozenset(loops)
-        bit = self._bit.get(row, 0)
-        if bit and loops:
-            self._among[frozenset(loops)] = self._among.get(frozenset(loops), 0) | bit
-            for loop in loops:
-                self._inside[loop] = self._inside.get(loop, 0) | bit
+        for loop in loops:
+            self._inside[loop] = self._inside.get(loop, 0) | self._bit.get(row, 0)
         return mask
 
-    @staticmethod
-    def _union(masks: Callable[[int, int], int], rows: Iterable[int], viewer: int) -> int:
+    def _all_done(self, rows: Iterable[int], viewer: int) -> int:
         found = 0
         for row in rows:
-            found |= masks(row, viewer)
+            found |= self._done(row, viewer)
         return found
 
     def _done(self, row: int, viewer: int) -> int:
@@ -166,19 +149,11 @@ class _Orders:
     def _seen(self, row: int) -> int:
         return self._exact.get(row, 0) | self._bit.get(row, 0)
 
-    def _but_last(self, row: int, viewer: int) -> int:
-        mask, head = self.but_last.get(row, 0), self._leaves(row, viewer)
-        return mask if head is None else mask | self._came_round_but_last(head.loop, self._done(row, viewer))
-
-    def _last(self, row: int, viewer: int) -> int:
-        mask, head = self.last.get(row, 0), self._leaves(row, viewer)
-        return mask if head is None else mask | self._came_round_last(head.loop, self._done(row, viewer))
-
     def _leaves(self, row: int, viewer: int) -> Head | None:
         """Return the head that ``row`` is, if ``viewer`` lies outside of its loop and gets its last value."""
         if self._flat.type[row] != LOOP_VAR:
             return None
-        head = self.heads.get(row)
+        head = self._heads.get(row)
         return head if head is not None and head.loop not in self._flat.frame.get(viewer, ()) else None
 
     def _left(self, row: int) -> int | None:
@@ -193,41 +168,17 @@ class _Orders:
         Iterations overlap: that a variable came round in the last one says of earlier ones only what it, or the
         condition, waits for in each. What happened before the loop counts if the loop would not have turned without.
         """
-        found = self._last_time(self._chains(loop, seen))
+        found = 0
+        for row in self._in_loop.get(loop, ()):
+            head = self._heads[row]
+            if seen & head.bit and self._chain(head):
+                found |= self._done(head.back, row)
         inside, counted = 0, set[int]()
         while loop not in counted:
             counted.add(loop)
             inside |= self._inside.get(loop, 0)
             loop = self._counts.get(loop, loop)
         return found & inside
-
-    def _came_round_but_last(self, loop: int, seen: int) -> int:
-        """Return the events that are done but for the last time: what they made came round to the last iteration."""
-        found = 0
-        for row in self._chains(loop, seen):
-            found |= self._came_round(loop, self._exact.get(self.heads[row].back, 0))
-        return found & self._once(loop)
-
-    def _came_round_last(self, loop: int, seen: int) -> int:
-        """Return the events that are done the last time that they happen."""
-        rows = [row for row in self._in_loop.get(loop, ()) if seen & self.heads[row].bit]
-        return self._last_time(rows) & self._once(loop)
-
-    def _last_time(self, heads: Iterable[int]) -> int:
-        """Return the events done when these loop variables have come round for the last time."""
-        found = 0
-        for row in heads:
-            found |= self._done(self.heads[row].back, row)
-        return found
-
-    def _once(self, loop: int) -> int:
-        """Return the events that happen once in an iteration of a loop: those that lie in no loop inside it."""
-        return self._among.get(self.loops.get(self._in_loop[loop][0], frozenset()), 0)
-
-    def _chains(self, loop: int, seen: int) -> list[int]:
-        return [
-            row for row in self._in_loop.get(loop, ()) if seen & (head := self.heads[row]).bit and self._chain(head)
-        ]
 
     def _chain(self, head: Head) -> bool:
         """Tell whether a loop variable waits for itself in each iteration, or the loop's condition does."""
@@ -248,7 +199,7 @@ class _Orders:
     def _first(self, row: int) -> tuple[int, ...]:
         """Return what a row waits for when it first runs: nothing has come round a loop by then."""
         waits = self._closed.waits[row]
-        if row not in self.heads:
+        if row not in self._heads:
             return waits
         if self._flat.type[row] == LOOP_VAR:
             initial = self._flat.resolve(self._flat.inputs[row][0])[0]
@@ -260,13 +211,13 @@ class _Orders:
         left = self._left(row)
         loops = set() if left is None else {left}
         loops.update(head.loop for other in self._closed.waits[row] if (head := self._leaves(other, row)) is not None)
-        heads = [self.heads[head] for loop in loops for head in self._in_loop[loop]]
+        heads = [self._heads[head] for loop in loops for head in self._in_loop[loop]]
         return tuple(row for head in heads for row in (head.back, head.condition))
 
     def _branches(self, row: int) -> Sequence[Ref | None]:
         """Return the inputs of which one is enough, ``None`` for one that is fed; none for ordinary ops."""
         flat, data = self._flat, self._closed.data[row]
-        if flat.type[row] in MERGES and row not in self.heads:
+        if flat.type[row] in MERGES and row not in self._heads:
             return [*data, *(None for _ in self._closed.fed.get(row, ()))]
         if flat.type[row] == SELECT:
             feeds = self._closed.fed_reached

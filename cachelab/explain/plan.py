@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
 from cachelab.explain.guards import Guards, exclusive, guards
-from cachelab.explain.loops import lost
 from cachelab.explain.orders import Orders, orders
 from cachelab.explain.variant import MERGES, SWITCHES, Variant
 
@@ -188,11 +187,7 @@ class Plan:
                 cells -= set(flat.writes[row])
             for cell in cells & self.writers.keys():
                 places = self._places(row, self.writers[cell])
-                found = [
-                    Race(cell, row, writer)
-                    for writer, place in places
-                    if place == "unordered" and not self._unseen(row, writer)
-                ]
+                found = [Race(cell, row, writer) for writer, place in places if place == "unordered"]
                 yield from found
                 if not found and not self.closure.aliases.get(row):
                     for ref in self.closure.data[row]:
@@ -201,15 +196,6 @@ class Plan:
             for cell in self.closure.aliases.get(row, ()):
                 yield from (Race(cell, row, writer) for writer in self.later(row, cell, None))
         yield from self._rivals()
-
-    def _unseen(self, row: int, writer: int) -> bool:
-        """Tell whether a write can meet a read only in iterations of a loop whose outcome nobody gets."""
-        found, bit = self._orders, self._bit[row]
-        asked = self._fetched | self.effects | frozenset(self.signature.targets)
-        return any(
-            table.get(writer, 0) & bit and lost(self.closure, self.flat, found.heads, row, asked, last=last)
-            for table, last in ((found.but_last, True), (found.last, False))
-        )
 
     def later(self, row: int, cell: int, ran: frozenset[int] | None) -> tuple[int, ...]:
         """Return the writes that a fetched tensor may show, though ``row`` made it before them.
@@ -310,7 +296,7 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
         dead=_maybe_dead(flat, closed) if conditional else frozenset(),
         conditional=conditional,
         _bit=bit,
-        _orders=orders(flat, closed, bit) if bit else Orders({}, {}, {}, {}, {}),
+        _orders=orders(flat, closed, bit) if bit else Orders({}, {}),
     )
 
 

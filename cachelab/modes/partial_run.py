@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow as tf
-from tensorflow.python.util import deprecation
 
 from cachelab.explain.closure import PLACEHOLDERS
 from cachelab.i18n import translate as _
@@ -166,8 +165,7 @@ class PartialRun(Grouped):
         fetches = [t for part in parts for t in (*runner.tensors(session_id, part.fetches), *part.targets)]
         feeds = [t for part in parts for t in runner.tensors(session_id, part.feeds)]
         runner.mark(parts[0].call.index, "setup")
-        with deprecation.silence():  # the notes say it once
-            self._parts(runner, parts, session.partial_run_setup(fetches, feeds) if fetches else None)
+        self._parts(runner, parts, session.partial_run_setup(fetches, feeds) if fetches else None)
         runner.mark(parts[-1].call.index, "end")
 
     def _parts(self, runner: Runner, parts: Sequence[Part], handle: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
+from tensorflow.python.util import tf_decorator
 
 from cachelab.material import UNINITIALIZED
 from cachelab.modes.graphs import Facts
@@ -107,6 +108,16 @@ class HandleSession(tf1.Session):
     def _register_dead_handle(self, handle: Any) -> None:
         if not self._closed:
             super()._register_dead_handle(handle)
+
+
+class PrivateSession(HandleSession):
+    """A session of a replay. Of what TensorFlow deprecates it says nothing: the user's own calls were told.
+
+    TensorFlow's ``deprecation.silence`` is no way to that: it holds for all threads, and stays on if an error passes.
+    """
+
+    partial_run_setup = tf_decorator.unwrap(tf1.Session.partial_run_setup)[1]
+    partial_run = tf_decorator.unwrap(tf1.Session.partial_run)[1]
 
 
 class PrivateGraph:
@@ -235,7 +246,7 @@ class Sessions:
             config = private_config(
                 recorded.config, optimizers=place.optimizers, timeout_ms=place.timeout_ms, pruned=place.pruned
             )
-            self._open[session_id] = HandleSession(graph=place.graph_of(session_id).graph, config=config)
+            self._open[session_id] = PrivateSession(graph=place.graph_of(session_id).graph, config=config)
         self.restore(fresh=True)
 
     def __enter__(self) -> Self:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from tensorflow.python.util import deprecation
 
 from cachelab.errors import CacheLabError
 from cachelab.i18n import translate as _
@@ -195,8 +194,7 @@ class Runner:
     def _setup(self, call: CallMaterial) -> None:
         fetches = [*self.tensors(call.session, call.fetches), *self.targets(call.session, call.targets)]
         feeds = self.tensors(call.session, self.script.record.entry(call.index).feeds)
-        with deprecation.silence():
-            handle = self.sessions[call.session].partial_run_setup(fetches, feeds)
+        handle = self.sessions[call.session].partial_run_setup(fetches, feeds)
         self._handles[call.session, call.handle] = handle
         self.results[call.index] = {}
 
@@ -204,8 +202,7 @@ class Runner:
         handle = self._handles[call.session, call.handle]
         fetches = self.tensors(call.session, call.fetches)
         feed = self.feed(call.session, self.script.feed_values(call, self.results))
-        with deprecation.silence():
-            values = self.sessions[call.session].partial_run(handle, fetches, feed)
+        values = self.sessions[call.session].partial_run(handle, fetches, feed)
         self.keep(call, dict(zip(call.fetches, values, strict=True)))
 
 

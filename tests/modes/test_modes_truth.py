@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from modes_programs import Program, dropout, head_training, two_fetches
 from modes_tools import freeze, record
+from tensorflow.python.util import deprecation
 
 from cachelab import modes
 from cachelab.errors import CacheLabError
@@ -211,6 +212,30 @@ def test_a_piece_that_waits_in_vain_is_not_waited_for_much_longer():
     assert bench.script().place.timeout_ms < 10_000
     replay = bench.replay("run")
     assert replay.equality == "reproduced", replay.reason
+
+
+def test_users_are_told_of_what_is_deprecated_after_a_replay_in_which_a_piece_failed(monkeypatch):
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf1.placeholder(tf.float32, [None], "x")
+        tf.reshape(x, [2, 2], name="out")
+        tf.add(x, 1.0, name="more")
+    told = []
+    recorder = Recorder(trace="full").start()
+    with tf1.Session(graph=graph) as session:
+        handle = session.partial_run_setup(["out:0", "more:0"], [x])
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.partial_run(handle, "out:0", {x: np.ones(3)})
+    recorder.stop()
+    monkeypatch.setattr(deprecation.logging, "warning", lambda text, *arguments: told.append(text % arguments))
+    monkeypatch.setattr(deprecation, "_PRINTED_WARNING", {})
+    for mode in ("run", "partial_run"):
+        modes.replay(freeze(recorder), mode, repeats=1)
+    assert told == []
+    with tf1.Session(graph=graph) as session:
+        session.partial_run_setup(["more:0"], [x])
+    assert len(told) == 1
+    assert "test_modes_truth.py" in told[0]
 
 
 def test_error_is_part_of_the_record():

@@ -137,13 +137,19 @@ MUTANTS = (
     Mutant(
         "the control edge of a fed placeholder remains",
         "explain/closure.py",
-        " if not (flat.type[control] in PLACEHOLDERS and (control, 0) in feeds)",
-        "",
+        "r for r in flat.control[row] if (r, 0) not in gating",
+        "r for r in flat.control[row]",
+    ),
+    Mutant(
+        "a control edge from a placeholder asks for no feed",
+        "explain/closure.py",
+        "        if gating:\n",
+        "        if False:\n",
     ),
     Mutant(
         "control edges are not walked",
         "explain/closure.py",
-        "        rows.extend(_controls(flat, row, feeds))\n",
+        "        rows.extend(r for r in flat.control[row] if (r, 0) not in gating)\n",
         "",
     ),
     Mutant(
@@ -179,9 +185,22 @@ MUTANTS = (
     Mutant(
         "the first iteration of a loop waits for all that the loop waits for",
         "explain/orders.py",
-        "                together |= bit.get(member, 0)\n",
-        "                together |= bit.get(member, 0)\n"
-        "                for other in closed.waits[member]:\n                    together |= self._done(other)\n",
+        "                together |= self._bit.get(member, 0)\n",
+        "                together |= self._bit.get(member, 0)\n"
+        "                for other in self._closed.waits[member]:\n"
+        "                    together |= self._done(other, member)\n",
+    ),
+    Mutant(
+        "what came round a loop once is done in every iteration",
+        "explain/orders.py",
+        "        return bool((self._exact.get(head.back, 0) | self._exact.get(head.condition, 0)) & head.bit)",
+        "        return True",
+    ),
+    Mutant(
+        "without a trace all of a function that is inlined runs",
+        "explain/partial.py",
+        "    if flat.outputs:\n",
+        "    if False:\n",
     ),
     Mutant(
         "the writes of a branch are not seen behind it",

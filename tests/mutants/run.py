@@ -89,7 +89,7 @@ def _fuzz() -> int:
 
 STAGES = {
     "rule": lambda: _pytest("tests/explain/test_explain_rule.py", "tests/explain/test_explain_orders.py"),
-    "property": lambda: _pytest("tests/explain/test_explain_properties.py"),
+    "property": lambda: _pytest("tests/explain/test_explain_properties.py", "tests/explain/test_explain_loops.py"),
     "engine": lambda: _pytest(*WITH_TENSORFLOW),
     "fuzz": _fuzz,
 }
