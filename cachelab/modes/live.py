@@ -8,7 +8,6 @@ the tensors whose key was seen before are fed from kept values, so that what lie
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from contextlib import nullcontext
 from itertools import compress, count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -127,7 +126,7 @@ class Session(HandleSession):
         self._plans: dict[Any, LivePlan] = {}
         self._class_numbers: dict[Any, int] = {}
         self._versions = Versions()
-        self._seen: OrderedDict[Any, None] = OrderedDict()
+        self._seen: dict[Any, None] = {}
         self._threads: set[int] = set()
         self.number = next(_numbers)
         _made.add(self)
@@ -225,11 +224,11 @@ class Session(HandleSession):
         if values or way.keep:
             _local.served = Served(tuple(values), tuple(name for name, _at in way.keep), skipped)
         with self._lock:
-            for key in keys:
-                if key is not None:
+            for key, seen in zip(keys, way.seen, strict=True):
+                if not seen and key is not None:
                     self._seen[key] = None
             while len(self._seen) > MOST_SEEN:
-                self._seen.popitem(last=False)
+                del self._seen[next(iter(self._seen))]
         return results
 
     def _execute(
@@ -348,12 +347,12 @@ class Session(HandleSession):
     def _keys(self, plan: LivePlan, feed_dict: Any) -> list[Any]:
         """Return the key of each class now, ``None`` where a variable of it is being written."""
         digests = [self._digests.of(value) for value in feed_dict.values()]  # in the order of ``plan.feeds``
-        found: list[Any] = []
-        for group in plan.classes:
-            settled = not group.cells or self._versions.settled(group.cells)
-            feeds = tuple([digests[at] for at in group.places])
-            found.append((group.number, self._versions.of(group.cells), feeds) if settled else None)
-        return found
+        versions = [self._versions.of(cells) if self._versions.settled(cells) else None for cells in plan.groups]
+        return [
+            None if (version := versions[one.group]) is None
+            else (one.number, version, *[digests[at] for at in one.places])
+            for one in plan.classes
+        ]  # fmt: skip
 
     def _way(self, plan: LivePlan, keys: list[Any]) -> Way:
         nothing: frozenset[str] = frozenset()

@@ -23,7 +23,8 @@ class Digests:
         """Return what stands for the content of an array or scalar: a digest, or the content itself if small."""
         array = np.asarray(value)
         if array.nbytes <= SMALL and not array.dtype.hasobject:
-            return array.dtype.str, array.shape, array.tobytes()
+            # One bytes object, since that hashes its content once however many keys it is part of.
+            return array.tobytes() + f"{array.dtype.str}{array.shape}".encode()
         if array.flags.writeable or not immutable(array):
             return digest(array)
         known = self._known.get(id(array))

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Class:
-    """Tensors with the same sources: feeds, by their places among those of the call, and keys of variable cells."""
+    """Tensors with the same sources: feeds, by their places among those of the call, and keys of variable cells.
+
+    ``group``: place of ``cells`` among the :attr:`LivePlan.groups`.
+    """
 
     number: int
     places: tuple[int, ...]
     cells: tuple[str, ...]
+    group: int
 
 
 @dataclass
@@ -41,6 +45,8 @@ class Way:
     feeds: frozenset[str]
     needed: frozenset[str]
     mixes: bool
+    seen: tuple[bool, ...]
+    """Of which classes the key was seen before."""
     spares: bool | None = None
     references: tuple[Any, ...] = ()
     """Of the served tensors, by which they are fed; for those who hold values, to be worked out once."""
@@ -67,6 +73,13 @@ class LivePlan:
         Function that numbers a class by its sources; classes of different signatures share numbers.
     by_cells
         Whether values that depend on variables may be kept.
+
+    Attributes
+    ----------
+    classes, class_of
+        Tensors by what they depend on; op name -> place of its class.
+    groups
+        The sets of variable cells that classes depend on, each once.
     """
 
     def __init__(
@@ -93,6 +106,7 @@ class LivePlan:
         self.effects |= {name for name in self.closure if flat.type[flat.index[name]] == "Assert"}
         self.reads = frozenset(flat.cells[cell].key for cell in plan.cells_read)
         self.classes: list[Class] = []
+        self.groups: tuple[tuple[str, ...], ...] = ()
         self.class_of: dict[str, int] = {}
         self.unworthy: set[str] = set()
         self.saved: dict[str, float] = {}
@@ -107,6 +121,7 @@ class LivePlan:
 
     def _classify(self, plan: Any, number: Any, *, by_cells: bool) -> None:
         flat, variant = self.facts.flat, plan.variant(None)
+        groups: dict[tuple[str, ...], int] = {}
         for slots, members in zip(variant.classes, variant.members, strict=True):
             sources = [variant.slots[slot] for slot in slots]
             if not sources or not all(self._keyed(source, by_cells=by_cells) for source in sources):
@@ -115,10 +130,12 @@ class LivePlan:
             cells = tuple(sorted(flat.cells[source.of].key for source in sources if source.kind == "cell"))
             at = len(self.classes)
             places = tuple(self.feeds.index(name) for name in feeds)
-            self.classes.append(Class(number((feeds, cells)), places, cells))
+            group = groups.setdefault(cells, len(groups))
+            self.classes.append(Class(number((feeds, cells)), places, cells, group))
             for row in members:
                 if flat.type[row] not in BOOKKEEPING:
                     self.class_of[flat.name[row]] = at
+        self.groups = tuple(groups)
 
     def _keyed(self, source: Any, *, by_cells: bool) -> bool:
         """Whether a source has a version that says all about its value."""
@@ -174,6 +191,7 @@ class LivePlan:
             ),
             needed=needed,
             mixes=bool(cells & reads),
+            seen=seen,
         )
 
     def _reads(self, name: str) -> list[str]:

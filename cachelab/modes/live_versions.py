@@ -24,6 +24,7 @@ class Versions:
         self._version: dict[str, int] = {}
         self._writing: dict[str, int] = {}
         self._everything = 0
+        self._writers = 0
         self.volatile: set[str] = set()
 
     def of(self, cells: tuple[str, ...]) -> tuple[int, ...]:
@@ -34,6 +35,8 @@ class Versions:
 
     def settled(self, cells: Iterable[str]) -> bool:
         """Whether nobody is writing any of the cells, nor may at any time."""
+        if not (self._writers or self.volatile):
+            return True
         return not any(cell in self.volatile or self._writing.get(cell) for cell in cells)
 
     @contextmanager
@@ -43,6 +46,7 @@ class Versions:
             yield
             return
         with self._lock:
+            self._writers += 1
             for cell in cells:
                 self._version[cell] = self._version.get(cell, 0) + 1
                 self._writing[cell] = self._writing.get(cell, 0) + 1
@@ -53,6 +57,7 @@ class Versions:
                 for cell in cells:
                     self._version[cell] += 1
                     self._writing[cell] -= 1
+                self._writers -= 1
 
     @contextmanager
     def writing_anything(self) -> Iterator[None]:
