@@ -161,6 +161,8 @@ class Plan:
             is_after = bool(self._before[writer] & own)
             if (is_before and is_after) or self._same_loop(row, writer):
                 yield writer, "around"
+            elif self._overlap(row, writer):
+                yield writer, "unordered"
             elif not self._exclusive(row, writer):
                 yield writer, "before" if is_before else "after" if is_after else "unordered"
 
@@ -256,6 +258,11 @@ class Plan:
         return mine is not None and exclusive(mine, self.guards.get(other, {}))
 
     def _same_loop(self, row: int, other: int) -> bool:
+        frames, others = self.flat.frame.get(row, ()), self.flat.frame.get(other, ())
+        return bool(frames and others and frames[0] == others[0])
+
+    def _overlap(self, row: int, other: int) -> bool:
+        """Tell whether two rows lie in one loop of version 1, whose iterations overlap."""
         loops = self._orders.loops
         return not loops.get(row, NOTHING).isdisjoint(loops.get(other, NOTHING))
 
