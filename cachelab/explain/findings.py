@@ -93,11 +93,16 @@ def _races(by_plan: Iterable[tuple[Plan, list[LoggedCall]]]) -> Iterator[Finding
     for plan, calls in by_plan:
         flat = plan.flat
         traced = [call for call in calls if call.outcome is not None and call.outcome.complete]
+        told: set[tuple[int, int]] = set()
         for race in plan.races():
             call = next((call for call in traced or calls if _may_meet(race, call.outcome)), None)
-            # Of the writes that a read races with, one that may have run is enough.
-            key = (flat.id, race.reader, race.cell, *((race.writer,) if race.both else ()))
-            if call is None or key in seen:
+            # Of the writes of a call that a read races with, one that may have run is enough.
+            if call is None or (not race.both and (race.reader, race.cell) in told):
+                continue
+            if not race.both:
+                told.add((race.reader, race.cell))
+            key = (flat.id, race.reader, race.cell, race.writer)
+            if key in seen:
                 continue
             seen.add(key)
             both = _(

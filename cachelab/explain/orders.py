@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 class Orders(NamedTuple):
     """Row -> events (bits) that are done before it first runs; events of a loop come before each other.
 
-    ``loops``: row -> the loops that it lies in.
+    ``once``: the same, but in a loop only what is done in the same iteration. ``loops``: row -> the loops that it lies
+    in.
     """
 
     before: dict[int, int]
+    once: dict[int, int]
     loops: dict[int, frozenset[int]]
 
 
@@ -46,11 +48,11 @@ def orders(flat: FlatGraph, closed: Closure, bit: Mapping[int, int]) -> Orders:
         Row -> bit, for the rows that are events (reads and writes of cells that the call writes).
     """
     found = _Orders(flat, closed, bit)
-    return Orders(found.before, found.loops)
+    return Orders(found.before, found.once, found.loops)
 
 
 class _Orders:
-    """``exact``: row -> events done before it runs, in the same iteration where both lie in a loop."""
+    """``once``: row -> events done before it runs, in the same iteration where both lie in a loop."""
 
     def __init__(self, flat: FlatGraph, closed: Closure, bit: Mapping[int, int]) -> None:
         self._flat = flat
@@ -87,7 +89,7 @@ class _Orders:
         self._loose = loose
         self.loops: dict[int, frozenset[int]] = {}
         self._inside: dict[int, int] = {}
-        self._exact: dict[int, int] = {}
+        self.once: dict[int, int] = {}
         self.before: dict[int, int] = {}
         for row in self._closed.order:
             if row in self.before:
@@ -110,8 +112,8 @@ class _Orders:
         mask = self._loose[row] if row in self._loose else self._all_done(waits, row)
         if branches:
             mask |= self._whichever(row, branches)
-        self._exact[row] = self._round(row, mask) if self._heads else mask
-        self.before[row] = (self._exact[row] | together) & self._events
+        self.once[row] = self._round(row, mask) if self._heads else mask
+        self.before[row] = (self.once[row] | together) & self._events
 
     def _round(self, row: int, mask: int) -> int:
         """Add what a row has to do with loops: that it begins an iteration, lies in one, or leaves the loop."""
@@ -147,7 +149,7 @@ class _Orders:
         return mask
 
     def _seen(self, row: int) -> int:
-        return self._exact.get(row, 0) | self._bit.get(row, 0)
+        return self.once.get(row, 0) | self._bit.get(row, 0)
 
     def _leaves(self, row: int, viewer: int) -> Head | None:
         """Return the head that ``row`` is, if ``viewer`` lies outside of its loop and gets its last value."""
@@ -182,7 +184,7 @@ class _Orders:
 
     def _chain(self, head: Head) -> bool:
         """Tell whether a loop variable waits for itself in each iteration, or the loop's condition does."""
-        return bool((self._exact.get(head.back, 0) | self._exact.get(head.condition, 0)) & head.bit)
+        return bool((self.once.get(head.back, 0) | self.once.get(head.condition, 0)) & head.bit)
 
     def _guard(self, ref: Ref | None) -> Guards:
         """Return the branches that a tensor lies in."""

@@ -160,7 +160,7 @@ class Plan:
             is_before = bool(before & self._bit[writer])
             is_after = bool(self._before[writer] & own)
             if (is_before and is_after) or self._same_loop(row, writer):
-                yield writer, "around"
+                yield writer, "around" if self._take_turns(row, writer) else "unordered"
             elif self._overlap(row, writer):
                 yield writer, "unordered"
             elif not self._exclusive(row, writer):
@@ -261,6 +261,13 @@ class Plan:
         frames, others = self.flat.frame.get(row, ()), self.flat.frame.get(other, ())
         return bool(frames and others and frames[0] == others[0])
 
+    def _take_turns(self, row: int, writer: int) -> bool:
+        """Tell whether an iteration of a loop of version 1 orders two of its rows."""
+        if row in self.flat.frame or row == writer:
+            return True
+        once, own, its = self._orders.once, self._bit[row], self._bit[writer]
+        return bool(once.get(row, 0) & its or once.get(writer, 0) & own)
+
     def _overlap(self, row: int, other: int) -> bool:
         """Tell whether two rows lie in one loop of version 1, whose iterations overlap."""
         loops = self._orders.loops
@@ -303,7 +310,7 @@ def make_plan(number: int, flat: FlatGraph, signature: Signature) -> Plan:
         dead=_maybe_dead(flat, closed) if conditional else frozenset(),
         conditional=conditional,
         _bit=bit,
-        _orders=orders(flat, closed, bit) if bit else Orders({}, {}),
+        _orders=orders(flat, closed, bit) if bit else Orders({}, {}, {}),
     )
 
 

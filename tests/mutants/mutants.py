@@ -193,7 +193,7 @@ MUTANTS = (
     Mutant(
         "what came round a loop once is done in every iteration",
         "explain/orders.py",
-        "        return bool((self._exact.get(head.back, 0) | self._exact.get(head.condition, 0)) & head.bit)",
+        "        return bool((self.once.get(head.back, 0) | self.once.get(head.condition, 0)) & head.bit)",
         "        return True",
     ),
     Mutant(
