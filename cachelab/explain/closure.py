@@ -114,9 +114,13 @@ def needed_inside(flat: FlatGraph, signature: Signature, found: Closure) -> set[
     The runtime inlines hubs, and then removes what nothing takes, such as a loop variable that counts for itself
     alone. A hub that somebody waits for by a control edge stays whole.
     """
+
+    def bodies(hubs: Iterable[int]) -> Iterable[int]:
+        return (row for hub in hubs for row in flat.body.get(hub, ()))
+
     kept, _fed, hubs = _followed(flat, signature.fetches, signature.feeds)
     rows: set[int] = set()
-    pending = [*(ref[0] for ref in kept), *signature.targets, *(row for hub in hubs for row in flat.body.get(hub, ()))]
+    pending = [*(ref[0] for ref in kept), *signature.targets, *bodies(hubs)]
     while pending:
         row = pending.pop()
         if row in rows or row not in found.waits:
@@ -124,7 +128,7 @@ def needed_inside(flat: FlatGraph, signature: Signature, found: Closure) -> set[
         rows.add(row)
         _kept, _fed, hubs = _followed(flat, flat.inputs[row], signature.feeds)
         pending.extend(found.waits[row])
-        pending.extend(row for hub in hubs for row in flat.body.get(hub, ()))
+        pending.extend(bodies(hubs))
     return rows
 
 

@@ -213,7 +213,7 @@ class _Orders:
         left = self._left(row)
         loops = set() if left is None else {left}
         loops.update(head.loop for other in self._closed.waits[row] if (head := self._leaves(other, row)) is not None)
-        heads = [self._heads[head] for loop in loops for head in self._in_loop[loop]]
+        heads = [self._heads[head] for loop in loops for head in self._in_loop.get(loop, ())]
         return tuple(row for head in heads for row in (head.back, head.condition))
 
     def _branches(self, row: int) -> Sequence[Ref | None]:

@@ -25,7 +25,6 @@ class Loops:
     world: World = field(default_factory=World)
     frame: dict[int, tuple[int, ...]] = field(default_factory=dict)
     in_body: set[int] = field(default_factory=set)
-    switches: dict[int, int] = field(default_factory=dict)
     count: int = 0
 
     def __post_init__(self) -> None:
@@ -64,9 +63,7 @@ class Loops:
         for merge, enter in zip(merges, enters, strict=True):
             back = self.op("NextIteration", [rng.choice(values)], (), inner, body=True)
             self.world.flat.inputs[merge] = ((enter, 0), (back, 0))
-        exits = [self.op("Exit", [(switch, 0)], (), frame, body=body) for switch in switches]
-        self.switches.update(zip(exits, switches, strict=True))
-        return exits
+        return [self.op("Exit", [(switch, 0)], (), frame, body=body) for switch in switches]
 
 
 def steps(loops: Loops, plan: Plan, trips: Callable[[tuple[int, ...], tuple[int, ...]], int]) -> dict[Step, list[Step]]:

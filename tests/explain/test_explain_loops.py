@@ -41,8 +41,7 @@ def racing(loops, plan, write, fetched, rng):
         done = before(waits, (write, ()))
         gets = set()
         for row in fetched:
-            if row != write:
-                gets |= before(waits, (row, ())) | {(row, ())}
+            gets |= before(waits, (row, ())) | {(row, ())}
         found |= {row for row, turn in gets - done if loops.variable in loops.world.flat.reads.get(row, ())}
     return found
 
