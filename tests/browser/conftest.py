@@ -1,4 +1,4 @@
-"""A real JupyterLab (and Notebook 7) on a free port, driven in the system's Chromium."""
+"""A real JupyterLab (and Notebook 7), driven in the system's Chromium."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from addresses import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,52 +74,52 @@ class Server:
         self.work = home / "work"
         self.app = app
         settings = home / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
-        for folder in (self.work, settings, home / "runtime", home / "config", home / "data"):
+        for folder in (self.work, settings, home / "config", home / "data"):
             folder.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(NO_NEWS))
         if extension is not None:
             shutil.copytree(extension, home / "data" / "labextensions" / "cachelab")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        # The names of sockets in the file system are limited to some hundred characters, and kernels listen here.
+        self.runtime = tempfile.TemporaryDirectory(prefix="lab")
         path = [
             str(ROOT),
             str(ROOT / "tests" / "face"),
             str(ROOT / "tests" / "browser"),
             os.environ.get("PYTHONPATH", ""),
         ]
-        env = {
+        self.env = {
             **os.environ,
             "JUPYTER_CONFIG_DIR": str(home / "config"),
             "JUPYTER_DATA_DIR": str(home / "data"),
             "JUPYTER_PREFER_ENV_PATH": "0",  # what is built here comes before what is installed
-            "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+            "JUPYTER_RUNTIME_DIR": self.runtime.name,
             "JUPYTERLAB_SETTINGS_DIR": str(home / "lab" / "user-settings"),
             "JUPYTERLAB_WORKSPACES_DIR": str(home / "lab" / "workspaces"),
             "IPYTHONDIR": str(home / "ipython"),
             "PYTHONPATH": os.pathsep.join(filter(None, path)),
             "TF_CPP_MIN_LOG_LEVEL": "3",
         }
-        command = [
-            sys.executable, "-m", "jupyter", app, "--no-browser", f"--port={self.port}", "--allow-root",
-            f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.work}", "--expose-app-in-browser",
-            "--ServerApp.port_retries=0",
-        ]  # fmt: skip
         self.log = (home / "server.log").open("wb")
-        self.process = subprocess.Popen(command, env=env, stdout=self.log, stderr=subprocess.STDOUT, cwd=self.work)
-        self._wait()
+        # A second time, should another process have taken the port in between.
+        if not self._starts() and not self._starts():
+            raise RuntimeError(f"Jupyter did not start: {Path(self.log.name).read_text()[-2000:]}")
 
-    def _wait(self) -> None:
+    def _starts(self) -> bool:
+        self.port = free_port()
+        command = [
+            sys.executable, "-m", "jupyter", self.app, "--no-browser", f"--port={self.port}", "--allow-root",
+            f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.work}", "--expose-app-in-browser",
+            "--ServerApp.port_retries=0", "--KernelManager.transport=ipc",
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, env=self.env, stdout=self.log, stderr=subprocess.STDOUT, cwd=self.work)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline and self.process.poll() is None:
-            if self._answers():
-                return
+            # Whatever else listens there says something else than Jupyter does.
+            with suppress(OSError, HTTPException, ValueError):
+                self._ask("")
+                return True
             time.sleep(0.3)
-        raise RuntimeError(f"Jupyter did not start: {Path(self.log.name).read_text()[-2000:]}")
-
-    def _answers(self) -> bool:
-        with suppress(OSError):
-            return bool(self._ask(""))
+        self.process.kill()
         return False
 
     def _ask(self, path: str, method: str = "GET") -> Any:
@@ -139,6 +141,7 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
         self.log.close()
+        self.runtime.cleanup()
 
     def write(self, name: str, *cells: str) -> str:
         (self.work / name).write_text(json.dumps(notebook(*cells)))

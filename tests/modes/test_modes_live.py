@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import socket
 import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from addresses import free_port
 from modes_programs import PROGRAMS, head_training, two_fetches
 
 from cachelab.errors import OptionError
@@ -351,11 +351,7 @@ def one_server():
 
 def two_servers():
     """The same with a worker, and a parameter server that keeps the variable."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("localhost", 0))
-        other.bind(("localhost", 0))
-        ports = [each.getsockname()[1] for each in (one, other)]
-    cluster = {"ps": [f"localhost:{ports[0]}"], "worker": [f"localhost:{ports[1]}"]}
+    cluster = {job: [f"localhost:{free_port()}"] for job in ("ps", "worker")}
     servers = [tf1.train.Server(cluster, job_name=job, task_index=0) for job in cluster]
     return servers[1].target, servers[0].target, "/job:ps/task:0", servers
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from addresses import at_a_file
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parent.parent.parent
@@ -20,7 +21,8 @@ def test_the_notebook_runs_and_shows_its_records(path, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
     notebook = nbformat.read(path, as_version=4)
     assert any("assert" in cell.source for cell in notebook.cells), "it asserts what it says"
-    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": path.parent}})
+    where = {"metadata": {"path": path.parent}}
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where, config=at_a_file())
     client.execute()  # an error in a cell is raised here
     recorded = [
         cell for cell in notebook.cells if cell.source.startswith("%%cachelab") and "--quiet" not in cell.source

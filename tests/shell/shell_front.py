@@ -7,7 +7,7 @@ import uuid
 from contextlib import contextmanager
 from pathlib import Path
 
-from jupyter_client.manager import start_new_kernel
+from addresses import start_kernel
 
 HERE = Path(__file__).parent
 
@@ -59,7 +59,7 @@ def connected(folder):
         **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "IPYTHONDIR": str(folder),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }  # fmt: skip
-    manager, client = start_new_kernel(kernel_name="python3", env=env)
+    manager, client = start_kernel(env)
     try:
         yield Front(client)
     finally:

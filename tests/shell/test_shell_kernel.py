@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from jupyter_client.manager import start_new_kernel
+from addresses import start_kernel
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -39,7 +39,7 @@ class Kernel:
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
     env = {**ENV, "IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))}
-    manager, client = start_new_kernel(kernel_name="python3", env=env)
+    manager, client = start_kernel(env)
     one = Kernel(client, manager)
     assert one.cell(SETUP)[0]["status"] == "ok"
     assert one.cell("%load_ext cachelab\n%config CacheLab.widget = False")[0]["status"] == "ok"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from addresses import at_a_file
 from nbclient import NotebookClient
 
 import cachelab
@@ -91,7 +92,7 @@ b""",
 def notebook():
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     made = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(made, timeout=300, kernel_name="python3", allow_errors=True)
+    client = NotebookClient(made, timeout=300, kernel_name="python3", allow_errors=True, config=at_a_file())
     client.execute(env=ENV)
     return made.cells
 
