@@ -64,8 +64,12 @@ _local = threading.local()
 
 
 def served() -> Served | None:
-    """Return what a live session served in the latest call of this thread, ``None`` if it served nothing."""
-    return getattr(_local, "served", None)
+    """Return what a live session served in the latest call of this thread, ``None`` if it served and kept nothing."""
+    found = getattr(_local, "served", None)
+    if found is None:
+        return None
+    way, skipped = found
+    return Served(tuple(name for name, _at in way.serve), tuple(name for name, _at in way.keep), skipped)
 
 
 class Session(HandleSession):
@@ -222,7 +226,7 @@ class Session(HandleSession):
         else:
             results = self._execute(plan, way, (values, keys), arguments)
         if values or way.keep:
-            _local.served = Served(tuple(values), tuple(name for name, _at in way.keep), skipped)
+            _local.served = way, skipped
         with self._lock:
             for key, seen in zip(keys, way.seen, strict=True):
                 if not seen and key is not None:
@@ -245,9 +249,8 @@ class Session(HandleSession):
         if needed and not risky:
             feeds = dict(compress(feed_dict.items(), needed))
         elif risky and way.spares and options is None and not hooks.installed():  # a record has what users feed
-            feeds = {
-                key: value if fed else idle(value) for (key, value), fed in zip(feed_dict.items(), needed, strict=True)
-            }
+            spared = zip(feed_dict.items(), needed, strict=True)
+            feeds = feed_dict | {key: idle(value) for (key, value), fed in spared if not fed}
         own = None
         unknown = risky and way.spares is None
         untold = unknown or any(name not in plan.saved for name, _at in way.keep)
@@ -257,7 +260,8 @@ class Session(HandleSession):
             with self._lock:
                 for name, _at in way.keep:
                     self._store.forget(name)
-        run = self._holder.prepare(plan, way, Wanted(fetch_list, target_list, extra, values))
+        unserved = [fetch_list[place] for place in way.rest]
+        run = self._holder.prepare(plan, way, Wanted(unserved, target_list, extra, values))
         with self._versions.writing(plan.writes) if plan.writes else NOTHING:
             if own is not None:
                 options, run_metadata = own.pointers
@@ -270,10 +274,12 @@ class Session(HandleSession):
             finally:
                 if own is not None:
                     own.close()
-        count = sum(name not in values for name in plan.fetches)
-        results = self._holder.finish(list(found[:count]), fetch_list, values)
+        count = len(unserved)
+        results = list(found[:count])
+        if count < len(plan.fetches):
+            results = self._holder.finish(results, plan.fetches, values)
         if way.keep:
-            got = dict(zip([t.name for t in fetch_list], results, strict=True))
+            got = dict(zip(plan.fetches, results, strict=True))
             got.update(zip(extra, found[count:], strict=False))
             got.update(dict.fromkeys(set(extra) - got.keys()))
             self._keep(plan, way, keys, (got, seconds))
@@ -327,21 +333,23 @@ class Session(HandleSession):
 
     def _plan(self, target_list: Any, fetch_list: Any, feed_dict: Any) -> LivePlan:
         key = (
-            tuple([id(item) for item in target_list]), tuple([id(item) for item in fetch_list]), tuple(feed_dict),
+            tuple([id(item) for item in target_list]), tuple([id(item) for item in fetch_list]),
+            tuple([id(key.deref()) for key in feed_dict]),
         )  # fmt: skip
         plan = self._plans.get(key) if self._graph.version == self._graph_version else None
         if plan is None:
+            fed = [key.deref() for key in feed_dict]
             with self._lock:
                 facts = self._current_facts()
                 plan = self._plans[key] = LivePlan(
                     facts,
                     tuple(tensor.name for tensor in fetch_list),
                     tuple(op.name for op in target_list),
-                    tuple(key.deref().name for key in feed_dict),
+                    tuple(tensor.name for tensor in fed),
                     lambda sources: self._class_numbers.setdefault(sources, len(self._class_numbers)),
                     by_cells=not self._remote,
                 )
-                plan.alive = (*target_list, *fetch_list)  # so that their ids stay theirs
+                plan.alive = (*target_list, *fetch_list, *fed)  # so that their ids stay theirs
         return plan
 
     def _keys(self, plan: LivePlan, feed_dict: Any) -> list[Any]:

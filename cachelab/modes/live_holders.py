@@ -40,19 +40,12 @@ class Issue:
 
 @dataclass
 class Wanted:
-    """What a user's run asks for: tensors, ops, names of tensors to keep beside them, held values of those served."""
+    """What a run is asked for: tensors that are not served, ops, names of tensors to keep; values of those served."""
 
     fetches: list[Any]
     targets: list[Any]
     extra: list[str]
     values: dict[str, Any]
-
-    @property
-    def unserved(self) -> list[Any]:
-        """The tensors that are not served."""
-        if not self.values:
-            return list(self.fetches)
-        return [tensor for tensor in self.fetches if tensor.name not in self.values]
 
 
 class Tracer:
@@ -103,8 +96,8 @@ class Arrays:
         return Tracer(graph=graph)
 
     def prepare(self, _plan: LivePlan, way: Way, wanted: Wanted) -> Issue:
-        """Return what to run: fetches that are served are left out of TensorFlow's hands by :meth:`finish`."""
-        fetches = wanted.unserved
+        """Return what to run: without the fetches that are served, which :meth:`finish` adds."""
+        fetches = wanted.fetches
         if wanted.extra:
             fetches = [*fetches, *(self.session.graph.get_tensor_by_name(name) for name in wanted.extra)]
         feeds = dict(zip(self._references(way), wanted.values.values(), strict=True))
@@ -117,10 +110,10 @@ class Arrays:
             way.references = tuple(tensor.ref() for tensor in tensors)
         return way.references
 
-    def finish(self, found: list[Any], fetch_list: list[Any], values: dict[str, Any]) -> list[Any]:
+    def finish(self, found: list[Any], fetches: tuple[str, ...], values: dict[str, Any]) -> list[Any]:
         """Return the user's results, copies in the place of kept values."""
         rest = iter(found)
-        return [own(values[tensor.name]) if tensor.name in values else next(rest) for tensor in fetch_list]
+        return [own(values[name]) if name in values else next(rest) for name in fetches]
 
     def results(self, values: list[Any]) -> list[Any]:
         """Return results that are all served: copies, so that users can't change what is kept."""
@@ -148,7 +141,7 @@ class Handles(Arrays):
     @hooks.unobserved()
     def prepare(self, _plan: LivePlan, way: Way, wanted: Wanted) -> Issue:
         """Return what to run, with handles in place of values."""
-        fetches = [*wanted.unserved, *(self._maker(name) for name in wanted.extra)]
+        fetches = [*wanted.fetches, *(self._maker(name) for name in wanted.extra)]
         held = (value.to_numpy_array() for value in wanted.values.values())
         feeds = dict(zip(self._references(way), held, strict=True))
         return Issue(fetches, wanted.targets, feeds)
@@ -162,10 +155,10 @@ class Handles(Arrays):
         return found
 
     @hooks.unobserved()
-    def finish(self, found: list[Any], fetch_list: list[Any], values: dict[str, Any]) -> list[Any]:
+    def finish(self, found: list[Any], fetches: tuple[str, ...], values: dict[str, Any]) -> list[Any]:
         """Return the user's results, with what handles hold in the place of kept values."""
         rest = iter(found)
-        return [values[tensor.name].eval() if tensor.name in values else next(rest) for tensor in fetch_list]
+        return [values[name].eval() if name in values else next(rest) for name in fetches]
 
     @hooks.unobserved()
     def results(self, values: list[Any]) -> list[Any]:
@@ -222,7 +215,7 @@ class Variables(Arrays):
         read = self.session.run
         feeds = {graph.get_tensor_by_name(name).ref(): read(store.read) for name, store in wanted.values.items()}
         fills = [self._store(name).write for name, _at in way.keep]
-        return Issue(wanted.unserved, [*wanted.targets, *fills], feeds)
+        return Issue(wanted.fetches, [*wanted.targets, *fills], feeds)
 
     def _store(self, name: str) -> VariableStore:
         found = self._stores.get(name)
@@ -244,7 +237,7 @@ class Variables(Arrays):
         def copied(name: str) -> str:
             return f"{prefix}/{name}" if name.rpartition(":")[0] in names and name not in plan.feeds else name
 
-        fetches = [graph.get_tensor_by_name(copied(tensor.name)) for tensor in wanted.unserved]
+        fetches = [graph.get_tensor_by_name(copied(tensor.name)) for tensor in wanted.fetches]
         targets = [
             graph.get_operation_by_name(f"{prefix}/{o.name}" if o.name in names else o.name) for o in wanted.targets
         ]
@@ -257,11 +250,11 @@ class Variables(Arrays):
         return Issue(fetches, targets, {})
 
     @hooks.unobserved()
-    def finish(self, found: list[Any], fetch_list: list[Any], values: dict[str, Any]) -> list[Any]:
+    def finish(self, found: list[Any], fetches: tuple[str, ...], values: dict[str, Any]) -> list[Any]:
         """Return the user's results, with what variables hold in the place of kept values."""
         rest = iter(found)
         run = self.session.run
-        return [run(values[t.name].read) if t.name in values else next(rest) for t in fetch_list]
+        return [run(values[name].read) if name in values else next(rest) for name in fetches]
 
     @hooks.unobserved()
     def results(self, values: list[Any]) -> list[Any]:

@@ -35,13 +35,14 @@ class Class:
 class Way:
     """How a call is run: what is fed from kept values, what is fetched in addition to be kept, what is still fed.
 
-    ``serve`` and ``keep`` hold (tensor, class index). ``mixes`` tells that the ops that still run read a variable
-    that a served value depends on too. ``spares`` tells whether the optimised graph was seen to do nothing with the
-    other feeds: ``None`` until then.
+    ``serve`` and ``keep`` hold (tensor, class index), ``rest`` the places of the fetches that are not served. ``mixes``
+    tells that the ops that still run read a variable that a served value depends on too. ``spares`` tells whether the
+    optimised graph was seen to do nothing with the other feeds: ``None`` until then.
     """
 
     serve: tuple[tuple[str, int], ...]
     keep: tuple[tuple[str, int], ...]
+    rest: tuple[int, ...]
     feeds: frozenset[str]
     needed: frozenset[str]
     mixes: bool
@@ -124,7 +125,8 @@ class LivePlan:
         groups: dict[tuple[str, ...], int] = {}
         for slots, members in zip(variant.classes, variant.members, strict=True):
             sources = [variant.slots[slot] for slot in slots]
-            if not sources or not all(self._keyed(source, by_cells=by_cells) for source in sources):
+            ops = [flat.name[row] for row in members if flat.type[row] not in BOOKKEEPING]
+            if not ops or not sources or not all(self._keyed(source, by_cells=by_cells) for source in sources):
                 continue
             feeds = tuple(sorted(flat.tensor_name(source.of) for source in sources if source.kind == "feed"))
             cells = tuple(sorted(flat.cells[source.of].key for source in sources if source.kind == "cell"))
@@ -132,9 +134,7 @@ class LivePlan:
             places = tuple(self.feeds.index(name) for name in feeds)
             group = groups.setdefault(cells, len(groups))
             self.classes.append(Class(number((feeds, cells)), places, cells, group))
-            for row in members:
-                if flat.type[row] not in BOOKKEEPING:
-                    self.class_of[flat.name[row]] = at
+            self.class_of.update(dict.fromkeys(ops, at))
         self.groups = tuple(groups)
 
     def _keyed(self, source: Any, *, by_cells: bool) -> bool:
@@ -183,9 +183,11 @@ class LivePlan:
         used = {value.name for name in needed if name in ops for value in ops[name].inputs} | set(self.fetches)
         cells = {cell for _name, at in serve for cell in self.classes[at].cells}
         reads = {cell for name in needed for cell in self._reads(name)}
+        served = {name: at for name, at in serve if name in used and name.rpartition(":")[0] not in needed}
         return Way(
-            serve=tuple(item for item in serve if item[0] in used and item[0].rpartition(":")[0] not in needed),
+            serve=tuple(served.items()),
             keep=tuple(item for item in keep if item[0].rpartition(":")[0] in needed),
+            rest=tuple(place for place, name in enumerate(self.fetches) if name not in served),
             feeds=frozenset(
                 self.facts.feeds_needed(self.feeds, self.fetches, self.targets, [name for name, _at in serve])
             ),
