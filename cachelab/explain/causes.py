@@ -26,6 +26,9 @@ Changed = tuple[int, bool]
 MEMO = 4096
 """Classes of earlier calls whose versions are remembered."""
 
+OF_OPS = frozenset({"draw", "frozen", "outside"})
+"""Kinds of slots that stand for an op, not for a tensor or a cell."""
+
 UNIQUE_STATES = frozenset({"race", "unique", "restless"})
 
 
@@ -103,7 +106,7 @@ class Reasons:
             assert not isinstance(of, int)
             return flat.tensor_name(of)
         assert isinstance(of, int)
-        return flat.name[of] if kind in {"draw", "outside"} else flat.cells[of].name
+        return flat.name[of] if kind in OF_OPS else flat.cells[of].name
 
     def differing(self, call: Judged, number: int, entry: Entry, other: int) -> tuple[CauseRow, ...]:
         """Return why class ``number`` of a call differs from that of call ``other``, root cause first."""
@@ -160,11 +163,8 @@ class Reasons:
                 return CauseRow("feed", name, call.call.index - other, text, may)
             text = _("`{name}` is fed, and did not lead to it in call {call}").replace("{name}", name)
             return CauseRow("feed", name, call.call.index - other, text, may)
-        if call.variant.slots[slot].of in call.variant.plan.strays and call.variant.slots[slot].kind == "outside":
-            text = _("graph optimisation looked through a fed tensor and ran `{name}`, which the call does not need")
-            return CauseRow("graph", name, 0, text.format(name=name), may)
-        if call.variant.slots[slot].kind in {"draw", "outside"}:
-            return CauseRow(kind, name, 0, drawn(kind).format(name=name), may)
+        if call.variant.slots[slot].kind in OF_OPS:
+            return self._from_op(call, slot, other, name, may=may)
         state = version.value[0] if isinstance(version.value, tuple) else None
         if state in UNIQUE_STATES:
             return self._unordered(call, slot, name, str(state), may=may)
@@ -181,6 +181,18 @@ class Reasons:
             text = _("it did not depend on `{name}` in call {call}").replace("{name}", name)
             return CauseRow(kind, name, call.call.index - other, text, may)
         return self._written(version, name, back, may=may)
+
+    def _from_op(self, call: Judged, slot: int, other: int, name: str, *, may: bool) -> CauseRow:
+        """Return the cause for a source that is an op."""
+        source, plan = call.variant.slots[slot], call.variant.plan
+        kind = str(self._history.versions[call.vector[slot]].source[0])
+        if source.kind == "frozen":
+            text = _("TensorFlow ran `{name}` before the run, anew for these fetches and feeds").format(name=name)
+            return CauseRow(kind, name, call.call.index - other, text, may)
+        if source.kind == "outside" and source.of in plan.strays:
+            text = _("graph optimisation looked through a fed tensor and ran `{name}`, which the call does not need")
+            return CauseRow("graph", name, 0, text.format(name=name), may)
+        return CauseRow(kind, name, 0, drawn(kind).format(name=name), may)
 
     def _elsewhere(self, version: Version, other: int) -> bool:
         """Tell whether call ``other`` saw the variable of that name in another session."""

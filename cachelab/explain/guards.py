@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from cachelab.explain.variant import MERGES, SWITCHES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cachelab.explain.closure import Closure
-    from cachelab.explain.flat import FlatGraph
+    from cachelab.explain.flat import FlatGraph, Ref
 
 ENTERS = frozenset({"Enter", "RefEnter"})
 EXITS = frozenset({"Exit", "RefExit"})
@@ -60,6 +62,14 @@ def _depths(flat: FlatGraph, closed: Closure) -> dict[int, int]:
         if own > 0:
             depth[row] = own
     return depth
+
+
+def guard_of(flat: FlatGraph, found: Mapping[int, Guards], ref: Ref) -> Guards:
+    """Return the branches that a tensor lies in, given the guards of rows: a switch has one output for each."""
+    known = found.get(ref[0], {})
+    if flat.type[ref[0]] in SWITCHES:
+        return {**known, flat.resolve(flat.inputs[ref[0]][1]): ref[1]}
+    return known
 
 
 def exclusive(one: Guards, other: Guards) -> bool:

@@ -154,6 +154,8 @@ class History:
         owner = call.index if call.handle is None else ("handle", call.handle)
         if slot.kind in {"draw", "outside"}:
             return Version((flat.draws.get(slot.of, "opaque"), flat.id, slot.of), owner, call.index, slot.of)
+        if slot.kind == "frozen":  # a session folds once for each set of fetches and feeds
+            return Version((flat.draws[slot.of], flat.id, slot.of), ("frozen", call.session, plan.id), None, slot.of)
         key = self._cell_key(plan, slot.of)
         source = (flat.cells[slot.of].kind, call.scope, key)
         if slot.kind in {"race", "unique", "restless"}:
@@ -179,7 +181,7 @@ class History:
         plan, outcome = call.plan, call.outcome
         assert plan is not None
         assert outcome is not None
-        variant = plan.variant(outcome.ran if outcome.complete else None)
+        variant = plan.variant(outcome)
         vector = self._vector(call, variant, neighbours)
         if call.handle is not None:  # what a handle reads without feeds it reads once, at its set-up
             earlier = handles.get(call.handle)
@@ -296,7 +298,7 @@ class History:
             once = {
                 number
                 for number, slot in enumerate(variant.slots)
-                if slot.kind not in {"feed", "cell"} or (slot.of in final and slot.after != final[slot.of])
+                if slot.kind not in {"feed", "cell", "frozen"} or (slot.of in final and slot.after != final[slot.of])
             }
             found = frozenset(n for n, slots in enumerate(variant.classes) if once.intersection(slots))
             self._gone[variant.id] = found

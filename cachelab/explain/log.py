@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ class Outcome:
     default: str
     evidence: Mapping[int, str] = field(default_factory=dict)
     complete: bool = False
+
+    @cached_property
+    def untaken(self) -> frozenset[int]:
+        """Rows of which a trace shows that their branch was not taken."""
+        return frozenset(r for r, (letter, _) in self.fates.items() if letter == "t" and r not in self.evidence)
 
 
 @dataclass(frozen=True, slots=True)

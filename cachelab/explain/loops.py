@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cachelab.explain.flat import LOOP_VAR, OUTSIDE
 from cachelab.explain.guards import ENTERS, EXITS
-from cachelab.explain.variant import MERGES, SWITCHES
+from cachelab.explain.variant import COMES_ROUND, MERGES, SWITCHES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cachelab.explain.closure import Closure
     from cachelab.explain.flat import FlatGraph, Ref
-
-COMES_ROUND = frozenset({"NextIteration", "RefNextIteration"})
 
 
 class Head(NamedTuple):

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cachelab.explain.flat import LOOP_VAR, SELECT
-from cachelab.explain.guards import EXITS, Guards, exclusive, guards
-from cachelab.explain.loops import COMES_ROUND, Head, counting_loops, loop_of, loop_variables
-from cachelab.explain.variant import MERGES, SWITCHES
+from cachelab.explain.guards import EXITS, Guards, exclusive, guard_of, guards
+from cachelab.explain.loops import Head, counting_loops, loop_of, loop_variables
+from cachelab.explain.variant import COMES_ROUND, MERGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -188,15 +188,11 @@ class _Orders:
 
     def _guard(self, ref: Ref | None) -> Guards:
         """Return the branches that a tensor lies in."""
-        flat = self._flat
         if ref is None:
             return {}
         if self._guards is None:
-            self._guards = guards(flat, self._closed)
-        known = self._guards.get(ref[0], {})
-        if flat.type[ref[0]] in SWITCHES:
-            return {**known, flat.resolve(flat.inputs[ref[0]][1]): ref[1]}
-        return known
+            self._guards = guards(self._flat, self._closed)
+        return guard_of(self._flat, self._guards, ref)
 
     def _first(self, row: int) -> tuple[int, ...]:
         """Return what a row waits for when it first runs: nothing has come round a loop by then."""

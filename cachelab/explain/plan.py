@@ -8,14 +8,15 @@ from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.closure import Closure, Signature, closure
-from cachelab.explain.guards import Guards, exclusive, guards
+from cachelab.explain.guards import Guards, exclusive, guard_of, guards
 from cachelab.explain.orders import Orders, orders
-from cachelab.explain.variant import MERGES, SWITCHES, Variant
+from cachelab.explain.variant import MERGES, SWITCHES, Seen, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
     from cachelab.explain.flat import FlatGraph, Ref
+    from cachelab.explain.log import Outcome
 
 LAST = -2
 """Stands for the end of a call, as the reader of what is fetched."""
@@ -65,7 +66,7 @@ class Plan:
     conditional: bool
     _bit: dict[int, int]
     _orders: Orders
-    _variants: dict[tuple[frozenset[int] | None, int], Variant] = field(default_factory=dict)
+    _variants: dict[tuple[Seen, int], Variant] = field(default_factory=dict)
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     bypassed: frozenset[Ref] = frozenset()
     strays: frozenset[int] = frozenset()
@@ -123,16 +124,28 @@ class Plan:
         """Row -> the branches under which alone it runs."""
         return guards(self.flat, self.closure) if self.conditional else {}
 
-    def variant(self, ran: frozenset[int] | None) -> Variant:
-        """Return the classes of equal sources for a known set of executed rows (``None``: not known).
+    def guard_of(self, ref: Ref) -> Guards:
+        """Return the branches that a tensor lies in."""
+        return guard_of(self.flat, self.guards, ref)
 
-        The set matters only where there are branches: an untaken branch contributes no sources.
+    def variant(self, outcome: Outcome | None) -> Variant:
+        """Return the classes of equal sources for an outcome (``None``, or an incomplete one: not known what ran).
+
+        What ran matters only where there are branches: an untaken branch contributes no sources.
         """
-        key = (ran if self.conditional else None, len(self.flat.restless))  # which grows with the graph
+        seen = Seen()
+        if outcome is not None and outcome.complete:
+            frozen = frozenset(row for row in self._drawing if outcome.fates.get(row, ("",))[0] == "k")
+            seen = Seen(outcome.ran, outcome.untaken, frozen) if self.conditional else Seen(frozen=frozen)
+        key = (seen, len(self.flat.restless))  # which grows with the graph
         found = self._variants.get(key)
         if found is None:
-            found = self._variants[key] = Variant(len(self._variants), self, key[0])
+            found = self._variants[key] = Variant(len(self._variants), self, seen)
         return found
+
+    @cached_property
+    def _drawing(self) -> tuple[int, ...]:
+        return tuple(row for row in self.closure.order if row in self.flat.draws)
 
     def state(self, row: int, cell: int, ran: frozenset[int] | None) -> State:
         """Return what the op in ``row`` sees of ``cell`` when it runs (``LAST``: what the end of the call sees)."""

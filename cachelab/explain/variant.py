@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.explain.flat import OUTSIDE, SELECT, VIRTUAL, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from cachelab.explain.guards import Guards
     from cachelab.explain.plan import Plan
 
 MERGES = frozenset({"Merge", "RefMerge"})
 SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+COMES_ROUND = frozenset({"NextIteration", "RefNextIteration"})
 
 
 class Slot(NamedTuple):
@@ -21,8 +24,8 @@ class Slot(NamedTuple):
     ``kind``: ``feed`` (``of``: the tensor), ``cell`` (``of``: the cell; ``after``: rows of the last writes before
     the read, none if the read sees what the call began with), ``unique`` (a read that agrees with no other; ``of``:
     the cell, ``after``: the reading row), ``race`` (likewise, because of an unordered write), ``restless`` (likewise,
-    as the cell may be written at any time), ``draw`` (``of``: the row that draws), ``outside`` (``of``: the row whose
-    input is unknown).
+    as the cell may be written at any time), ``draw`` (``of``: the row that draws), ``frozen`` (likewise, but graph
+    optimisation ran it before the call and kept the value), ``outside`` (``of``: the row whose input is unknown).
     """
 
     kind: str
@@ -30,8 +33,27 @@ class Slot(NamedTuple):
     after: tuple[int, ...] = ()
 
 
+class Seen(NamedTuple):
+    """What is known of the ops that ran, as far as it matters for sources.
+
+    ``ran``: those that did, ``None`` if not known. ``untaken``: those that surely did not, as their branch was not
+    taken. ``frozen``: those that draw, and were run before the call by graph optimisation, which keeps their values.
+    """
+
+    ran: frozenset[int] | None = None
+    untaken: frozenset[int] = frozenset()
+    frozen: frozenset[int] = frozenset()
+
+
 class Variant:
     """Source classes of a plan.
+
+    Parameters
+    ----------
+    number, plan
+        Number among the variants of the plan.
+    seen
+        What is known of the ops that ran.
 
     Attributes
     ----------
@@ -47,15 +69,16 @@ class Variant:
         For each class the slots that come only through a branch that may not have been taken.
     """
 
-    def __init__(self, number: int, plan: Plan, ran: frozenset[int] | None) -> None:
+    def __init__(self, number: int, plan: Plan, seen: Seen) -> None:
         self.id = (plan.id, number)
         self.plan = plan
-        self.ran = ran
+        self.ran, self.untaken, self.frozen = seen
+        self._doubtful = self.ran is None and plan.conditional
         self.slots: list[Slot] = []
         self._slot: dict[Slot, int] = {}
         self._handed: dict[int, tuple[int, ...]] = {}
         masks = self._masks(certain=False)
-        sure = self._masks(certain=True) if plan.conditional and ran is None else masks
+        sure = self._masks(certain=True) if self._doubtful else masks
         numbers: dict[int, int] = {}
         members: list[list[int]] = []
         optional: list[int] = []
@@ -147,9 +170,10 @@ class Variant:
     ) -> int:
         plan, flat = self.plan, self.plan.flat
         mask = 0
-        for ref in plan.closure.fed.get(row, ()):
-            mask |= self._bit(Slot("feed", ref))
         for ref in self._data(row, certain=certain):
+            if ref in plan.signature.feeds:
+                mask |= self._bit(Slot("feed", ref))
+                continue
             if ref[0] == OUTSIDE:
                 mask |= self._bit(Slot("outside", row))
                 continue
@@ -172,7 +196,7 @@ class Variant:
         for cell in self._aliased(row):
             mask |= self._read(row, cell, own)
         if drawn:
-            mask |= self._bit(Slot("draw", row))
+            mask |= self._bit(Slot("frozen" if row in self.frozen else "draw", row))
         for control in flat.control[row]:
             mask |= dead.get(control, 0)
         for ref in flat.outputs.get(row, ()):
@@ -187,33 +211,71 @@ class Variant:
             plan = self.plan
             known = self._handed[row] = tuple(plan.closure.aliases.get(row, ()))  # the end of the way round a loop
             if known and self.ran is not None:
-                data = [ref for ref in self._data(row, certain=False) if ref[0] >= 0]
+                feeds = plan.signature.feeds
+                data = [ref for ref in self._data(row, certain=False) if ref[0] >= 0 and ref not in feeds]
                 if data and not any(plan.flat.type[ref[0]] in VIRTUAL for ref in data):
                     through = {cell for ref in data for cell in self._aliased(ref[0])}
                     known = self._handed[row] = tuple(cell for cell in known if cell in through)
         return known
 
     def _data(self, row: int, *, certain: bool) -> Iterable[Ref]:
-        """Return the data inputs that count: of merges and conditionals only those of branches taken."""
-        plan = self.plan
-        flat, feeds, ran = plan.flat, plan.signature.feeds, self.ran
-        data = plan.closure.data[row]
+        """Return the data inputs that count, fed ones too: of merges and conditionals only those of branches taken."""
+        plan, ran = self.plan, self.ran
+        flat, feeds = plan.flat, plan.signature.feeds
+        if row in flat.branches:  # the rest counts where the branches take it
+            return [flat.resolve(flat.inputs[row][0], feeds)]
         if flat.type[row] == SELECT:
-            inputs = [flat.resolve(ref, feeds) for ref in flat.inputs[row]]
-            if certain:
-                inputs = inputs[:1]
-            elif ran is not None:
-                bodies = flat.branches[flat.selects[row]]
-                taken = [bool(body & ran) for body in bodies]
-                if any(taken):
-                    inputs = inputs[:1] + [ref for ref, kept in zip(inputs[1:], taken, strict=True) if kept]
-            return [ref for ref in inputs if ref not in feeds]
-        if flat.type[row] in MERGES:
-            if certain:
-                return [ref for ref in data if flat.type[ref[0]] in {"Enter", "RefEnter"}]
+            predicate, *inputs = (flat.resolve(ref, feeds) for ref in flat.inputs[row])
             if ran is not None:
-                return [ref for ref in data if ref[0] in ran] or data
-        return data
+                inputs = self._kept(inputs, self._bodies_out(row), certain=certain)
+            elif certain:
+                inputs = []
+            return [predicate, *inputs]
+        data = (*plan.closure.fed.get(row, ()), *plan.closure.data[row])
+        if flat.type[row] not in MERGES:
+            return data
+        if ran is None:
+            return [ref for ref in data if flat.type[ref[0]] in {"Enter", "RefEnter"}] if certain else data
+        if any(flat.type[ref[0]] in COMES_ROUND for ref in data):
+            return data
+        out = [ref[0] in self.untaken or self._is_out(plan.guard_of(ref)) for ref in data]
+        return self._kept(data, out, certain=certain)
+
+    def _kept(self, refs: Sequence[Ref], out: Sequence[bool], *, certain: bool) -> list[Ref]:
+        """Return the inputs whose branch may have been taken; those of which it is certain, if that is asked."""
+        kept = [ref for ref, gone in zip(refs, out, strict=True) if not gone] or list(refs)
+        if len(kept) < 2:  # noqa: PLR2004
+            return kept
+        self._doubtful = True
+        return [] if certain else kept
+
+    def _bodies_out(self, row: int) -> list[bool]:
+        """Tell of each branch of a conditional whether it was surely not taken; in a loop, not once."""
+        hub = self.plan.flat.selects[row]
+        bodies = self.plan.flat.branches[hub]
+        if hub not in self.plan.loops:
+            return [self._is_out({(hub, "branch"): number}) for number in range(len(bodies))]
+        assert self.ran is not None
+        return [not body & self.ran and bool(body & self.untaken) for body in bodies]
+
+    def _is_out(self, guard: Guards) -> bool:
+        """Tell whether one of these branches was not taken."""
+        taken, out = self._branches
+        return any(taken.get(condition, branch) != branch or (condition, branch) in out
+                   for condition, branch in guard.items())  # fmt: skip
+
+    @cached_property
+    def _branches(self) -> tuple[Guards, set[tuple[Any, int]]]:
+        """The branches that ops which ran show to be taken, and those shown not to be by ops that did not run."""
+        taken: Guards = {}
+        for row in self.ran or ():
+            taken.update(self.plan.guards.get(row, {}))
+        out = set()
+        for row in self.untaken:
+            left = [one for one in self.plan.guards.get(row, {}).items() if taken.get(one[0]) != one[1]]
+            if len(left) == 1:
+                out.add(left[0])
+        return taken, out
 
     def _read(self, row: int, cell: int, own: dict[int, dict[int, int]]) -> int:
         """Return the slot of a read of ``cell`` at ``row``."""

@@ -16,6 +16,7 @@ from tensorflow.python.client import pywrap_tf_session as runtime
 from cachelab.explain.partial import HandleSteps, failed
 from cachelab.material import CallMaterial, Material
 from cachelab.tf import hooks
+from cachelab.tf.effects import BELIEVED
 from cachelab.tf.events import Event, Handle
 from cachelab.tf.logbook import Logbook
 from cachelab.tf.places import GraphPlace, SessionPlace
@@ -26,7 +27,7 @@ from cachelab.tf.values import digest, is_telling
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cachelab.tf.dumps import Dump
+    from cachelab.tf.dumps import Dump, Folders
     from cachelab.tf.events import Parts
     from cachelab.tf.recorder import Recorder
 
@@ -58,6 +59,8 @@ class Capture:
         self._book = Logbook(recorder, self.events)
         self._results: dict[str, tuple[int, str]] = {}
         self._finished = 0
+        self._folders: Folders | None = None
+        self._watched: dict[tuple[int, int], list[tuple[str, int]]] = {}
         self._lock = threading.RLock()
 
     @property
@@ -149,13 +152,20 @@ class Capture:
 
     def _dump(self, event: Event) -> Dump | None:
         """Return a place for the values of a call, if they are wanted."""
-        if not self.recorder.values or event.place.shared or event.plan is None:
+        plan = event.plan
+        if not self.recorder.values or event.place.shared or plan is None:
             return None
-        from cachelab.tf.dumps import Dump
+        from cachelab.tf.dumps import Dump, Folders
 
-        return Dump(
-            [*event.place.graph.tensors(event.plan), *self._book.reader(event.plan, event.place).inner_tensors()]
-        )
+        if self._folders is None:
+            self._folders = Folders()
+        key = (plan.id, event.place.config)
+        tensors = self._watched.get(key)
+        if tensors is None:
+            tensors = [*event.place.graph.tensors(plan), *self._book.reader(plan, event.place).inner_tensors()]
+            if any(plan.flat.type[row] in BELIEVED for row in plan.closure.order):
+                self._watched[key] = tensors  # another list would make TensorFlow fold, and hence run, them again
+        return Dump(tensors, self._folders)
 
     def begin_setup(self, session: Any, arguments: tuple[Any, ...]) -> Event:
         """Note the start of the set-up of a partial run."""

@@ -99,6 +99,9 @@ FILES = frozenset(
 PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 """Types that run Python code. ``PyFuncStateless`` is only declared stateless: nobody checks it."""
 
+BELIEVED = frozenset({"PyFuncStateless", "ReadFile", "MatchingFiles", "ImmutableConst"})
+"""Of these, types that TensorFlow believes to be stateless: on constants they are folded, which runs them once."""
+
 OUTWARD = frozenset(
     {
         "Print", "PrintV2", "Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints", "WriteFile", "DeleteSessionTensor",

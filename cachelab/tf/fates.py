@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cachelab.explain.log import Outcome
 from cachelab.explain.variant import MERGES
+from cachelab.tf.effects import BELIEVED
 from cachelab.tf.nodes import fed_tensor, original
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Fates:
         self.plan = plan
         self._twins = twins
         self._graph = graph
+        self._supposed: set[int] = set()
         self._complete = complete
 
     @cached_property
@@ -149,7 +151,8 @@ class Fates:
         for row in absent:
             letter, into = self._absent(row, ran, missing, by_number, executed)
             fates[row] = (letter, into)
-            if letter in "mufkp" and not (self._complete and row not in self._inner.prefix):
+            known = self._complete and row not in self._inner.prefix
+            if (letter in "mufkp" and not known) or (letter == "t" and row in self._supposed):
                 evidence[row] = "d"
             if letter == "x":
                 evidence[row] = "a"
@@ -205,13 +208,29 @@ class Fates:
 
     def _foldable(self, row: int) -> bool:
         """Tell whether the optimiser could work out an op once and for all, if it is gone."""
-        if self.plan.flat.type[row] == "PyFuncStateless":  # the optimiser believes that, and runs it itself
-            inputs = {ref[0] for ref in self.plan.closure.data.get(row, ())}
-            return row not in self.plan.closure.fed and inputs <= self._constant
-        return row in self._constant and row not in self.plan.flat.effects
+        flat = self.plan.flat
+        return row in self._frozen or (row in self._constant and row not in flat.effects)
+
+    @cached_property
+    def _frozen(self) -> frozenset[int]:
+        """Rows whose value depends on nothing but ops that the optimiser believes to be constant, and runs itself."""
+        flat, variant = self.plan.flat, self.plan.variant(None)
+        believed = {
+            number
+            for number, slots in enumerate(variant.classes)
+            if slots
+            and all(
+                variant.slots[slot].kind == "draw" and flat.type[variant.slots[slot].of] in BELIEVED for slot in slots
+            )
+        }
+        rows = (row for row, number in variant.class_of.items() if number in believed)
+        return frozenset(row for row in rows if flat.type[row] in BELIEVED or row not in flat.effects)
 
     def _untaken(self, row: int, ran: set[int], node: Node | None, executed: set[str]) -> bool:
-        """Tell whether an absent op lies in a branch that was not taken (and was not merely optimised away)."""
+        """Tell whether an absent op lies in a branch that was not taken (and was not merely optimised away).
+
+        Where nothing in the trace shows it, the row is noted in ``_supposed``: it may be optimised away after all.
+        """
         plan, flat = self.plan, self.plan.flat
         hub = self._hub_of.get(row)
         if hub is not None:
@@ -219,6 +238,8 @@ class Fates:
             own = next(body for body in bodies if row in body)
             if own & ran:
                 return False
+            if node is None and row in self.plan.loops:  # in a loop several branches may be taken in turn
+                self._supposed.add(row)
             return (
                 any(other & ran for other in bodies if other is not own)
                 or self._passed_on(hub, row, executed)
@@ -232,6 +253,7 @@ class Fates:
             return False
         if node is not None:
             return flat.name[row] not in executed
+        self._supposed.add(row)
         return not any(other in ran and flat.type[other] not in MERGES for other in self._consumers.get(row, ()))
 
     def _passed_on(self, hub: int, row: int, executed: set[str]) -> bool:
