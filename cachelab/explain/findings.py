@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cachelab.explain.plan import OF_THE_WHOLE
 from cachelab.i18n import translate as _
 from cachelab.model import BOOKKEEPING, Finding
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 CHEAP = frozenset({"Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs", "DynamicStitch"})
 """Op types so cheap that building one twice is not worth a word; gradients are full of them."""
+
+MOST_NAMED = 6
+"""Names or calls listed in one sentence."""
 
 MOST = 20
 """Findings of one kind that are listed one by one."""
@@ -76,7 +80,7 @@ def _contradictions(calls: Sequence[LoggedCall], verdicts: Verdicts) -> Iterator
     same: dict[tuple[int, int], list[str]] = {}
     for row, index, last in verdicts.apart:
         call, earlier = calls[index], calls[last]
-        if call.plan is None or call.plan.flat.type[row] in BOOKKEEPING or not call.values.get(row):
+        if call.plan is None or call.plan.flat.type[row] in BOOKKEEPING | OF_THE_WHOLE or not call.values.get(row):
             continue
         if call.values[row] == earlier.values.get(row):
             same.setdefault((index, last), []).append(call.plan.flat.name[row])
@@ -135,6 +139,8 @@ def _overlaps(judged: Sequence[Judged | None], history: History) -> Iterator[Fin
             if not isinstance(version.value, tuple) or version.value[0] != "overlap" or slot.kind != "cell":
                 continue
             assert isinstance(slot.of, int)
+            if not _shows(call.variant.plan, slot.of):
+                continue
             name = call.variant.plan.flat.cells[slot.of].name
             key = (call.call.index, version.call, name)
             if key not in seen:
@@ -144,6 +150,19 @@ def _overlaps(judged: Sequence[Judged | None], history: History) -> Iterator[Fin
                     "what it saw is not known."
                 ).format(call=call.call.index, name=name, other=version.call)
                 yield Finding("overlap", (name,), call.call.index, text)
+
+
+def _shows(plan: Plan, cell: int) -> bool:
+    """Tell whether what some op sees of a cell tells of it: it gives a value on, which is not new in each call anyway.
+
+    That queues are filled and emptied at the same time is what they are for.
+    """
+    flat, closed = plan.flat, plan.closure
+    rows = {row for row in closed.order if cell in (*flat.reads.get(row, ()), *closed.aliases.get(row, ()))}
+    rows -= flat.draws.keys()
+    taken = {ref[0] for refs in closed.data.values() for ref in refs}
+    taken.update(flat.resolve(ref, plan.signature.feeds)[0] for ref in plan.signature.fetches)
+    return not rows.isdisjoint(taken)
 
 
 def _built_twice(plans: Iterable[tuple[Plan, LoggedCall]], parts: Any) -> Iterator[Finding]:
@@ -229,17 +248,21 @@ def _through_python(events: Iterable[Any]) -> Iterator[Finding]:
 
 
 def _unneeded(plans: Iterable[tuple[Plan, LoggedCall]]) -> Iterator[Finding]:
-    seen: set[tuple[int, tuple[str, ...]]] = set()
+    found: dict[tuple[int, tuple[str, ...]], list[int]] = {}
     for plan, call in plans:
         # What a kept value makes unnecessary, the user had to feed all the same.
         unneeded = [] if call.served else sorted(plan.signature.feeds - plan.closure.fed_reached)
-        names = tuple(plan.flat.tensor_name(ref) for ref in unneeded)
-        if names and (plan.flat.id, names) not in seen:
-            seen.add((plan.flat.id, names))
-            text = _("Call {call} feeds {names}, which none of its fetches needs.").format(
-                call=call.index, names=_listed(names)
-            )
-            yield Finding("unneeded_feed", names, call.index, text)
+        if unneeded:
+            names = tuple(plan.flat.tensor_name(ref) for ref in unneeded)
+            found.setdefault((plan.flat.id, names), []).append(call.index)
+    for (_graph, names), first in found.items():
+        text = _("Call {call} feeds {names}, which none of its fetches needs.").format(
+            call=first[0], names=_listed(names)
+        )
+        if len(first) > 1:
+            more = _("So does call {other}, with other fetches or feeds ({count} signatures of that kind).")
+            text += " " + more.format(other=first[1], count=len(first))
+        yield Finding("unneeded_feed", names, first[0], text)
 
 
 def _handles(parts: Any) -> Iterator[Finding]:
@@ -292,5 +315,6 @@ def _not_replayable(parts: Any) -> Iterator[Finding]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:6])
-    return shown if len(names) <= 6 else _("{names} and {more} more").format(names=shown, more=len(names) - 6)  # noqa: PLR2004
+    shown = ", ".join(f"`{name}`" for name in names[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return shown if more <= 0 else _("{names} and {more} more").format(names=shown, more=more)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 LAST = -2
 """Stands for the end of a call, as the reader of what is fetched."""
 NOTHING: frozenset[int] = frozenset()
+OF_THE_WHOLE = frozenset({"VarIsInitializedOp", "IsVariableInitialized", "VariableShape"})
+"""Types that ask whether a variable has a value, or for its shape: updates fail without one, and keep it."""
+SETTERS = frozenset({"Assign", "AssignVariableOp", "DestroyResourceOp", "DestroyTemporaryVariable"})
 MOST_PAIRS = 1_000
 """Pairs of writes of one variable that are looked at."""
 
@@ -168,7 +171,7 @@ class Plan:
         """
         own, before = self._bit.get(row, 0), self._before.get(row, 0)
         for writer in writers:
-            if writer == row:
+            if writer == row or self._blind(row, writer):
                 continue
             is_before = bool(before & self._bit[writer])
             is_after = bool(self._before[writer] & own)
@@ -178,6 +181,10 @@ class Plan:
                 yield writer, "unordered"
             elif not self._exclusive(row, writer):
                 yield writer, "before" if is_before else "after" if is_after else "unordered"
+
+    def _blind(self, row: int, writer: int) -> bool:
+        """Tell whether a read asks only for what a write keeps: that a variable has a value, or the shape of that."""
+        return self.flat.type[row] in OF_THE_WHOLE and self.flat.type[writer] not in SETTERS
 
     def written(self, cell: int, ran: frozenset[int] | None) -> tuple[int, ...]:
         """Return the rows that wrote ``cell``, or may have where what ran is not known."""

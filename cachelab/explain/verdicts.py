@@ -62,6 +62,7 @@ class Verdicts:
         self.estimates = Estimates()
         self._reasons = why.Reasons(history, judged)
         self._history = history
+        self._judged = judged
         self._cause_index: dict[CauseRow, int] = {}
         self._text_index: dict[tuple[int, str], int] = {}
         self._patterns: dict[Any, int] = {}
@@ -173,8 +174,15 @@ class Verdicts:
                     self.witnessed.append((row, index, index - back))
                 elif letter == "c" and not self._has_effect(call, row):
                     last = _latest(self._history.last(call, number), row)
-                    if last is not None:
+                    if last is not None and not self._by_seed(call, number, last[1]):
                         self.apart.append((row, index, last[1]))
+
+    def _by_seed(self, call: Judged, number: int, other: int) -> bool:
+        """Tell whether ops of a class draw from streams that began with the same seed in another session."""
+        earlier = self._judged[other]
+        flat, slots = call.variant.plan.flat, (call.variant.slots[slot] for slot in call.variant.classes[number])
+        apart = earlier is not None and earlier.call.session != call.call.session
+        return apart and any(slot.kind == "draw" and slot.of in flat.seeded for slot in slots)
 
     @staticmethod
     def _listed(call: Judged, row: int) -> bool:

@@ -81,10 +81,10 @@ STEPS = frozenset(
         "BarrierTakeMany", "AccumulatorTakeGradient", "ResourceAccumulatorTakeGradient",
         "SparseAccumulatorTakeGradient", "TakeManySparseFromTensorsMap", "RecordInput",
         "MultiDeviceIteratorGetNextFromShard", "DatasetToSingleElement", "ReduceDataset",
-        "ExperimentalDatasetToTFRecord", "DatasetToTFRecord", "CountUpTo", "ResourceCountUpTo",
+        "ExperimentalDatasetToTFRecord", "DatasetToTFRecord",
     }
 )  # fmt: skip
-"""Types that take the next element of an iterator, queue, reader or counter."""
+"""Types that take the next element of an iterator, queue or reader."""
 
 FILES = frozenset(
     {

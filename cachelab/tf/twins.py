@@ -58,5 +58,15 @@ class Twins:
         attributes = sorted(
             (key, value.SerializeToString()) for key, value in node.attr.items() if not key.startswith("_")
         )
-        identity = name if self._flat.type[row] in {"Placeholder", "PlaceholderV2"} else ""
+        own = self._flat.type[row] in {"Placeholder", "PlaceholderV2"} or self._makes_its_own(operation)
+        identity = name if own else ""
         return (tuple(attributes), node.device, identity)
+
+    @staticmethod
+    def _makes_its_own(operation: Any) -> bool:
+        """Tell whether an op makes a resource, such as a TensorArray, that it shares with no other op."""
+        if not operation.op_def.is_stateful or not any(
+            output.dtype._is_ref_dtype or output.dtype.name == "resource" for output in operation.outputs
+        ):
+            return False
+        return not operation.node_def.attr["shared_name"].s

@@ -9,7 +9,7 @@ import numpy as np
 from cachelab.i18n import plural
 from cachelab.i18n import translate as _
 from cachelab.views import words
-from cachelab.views.sources import Sources, phrases, short
+from cachelab.views.sources import Sources, phrases, short, unchanged
 from cachelab.views.tally import Tally
 
 if TYPE_CHECKING:
@@ -118,8 +118,7 @@ def _heaviest(record: Record, tally: Tally) -> str:
     table = record.graphs[graph]
     names = words.listing([f"`{words.shorten(table.name[row], _LONGEST)}`" for row in alike])
     ran, repeated = int(tally.ran[graph][top]), int(again[top])
-    call = next(call for call in record.calls if call.graph == graph and _letter(tally, call, top) == "r")
-    held = words.listing(phrases(record, Sources(record, call).of(alike)), limit=6)
+    held = words.listing(phrases(record, _held(record, tally, graph, alike)), limit=6)
     if repeated == ran - 1:
         said = _("{names} ran in {n} calls")
         if ran == record.call_count:
@@ -135,6 +134,18 @@ def _heaviest(record: Record, tally: Tally) -> str:
             name=table.name[top], share=words.share(total / tally.total.op_seconds)
         )
     return said
+
+
+def _held(record: Record, tally: Tally, graph: int, alike: list[int]) -> list[int]:
+    """Return the sources of ``alike`` that held the same whenever the first of these was recomputed as before."""
+    again = [call for call in record.calls if call.graph == graph and _letter(tally, call, alike[0]) == "r"]
+    found = Sources(record, again[0]).of(alike)
+    for call in again:
+        columns = record.columns[call.columns]
+        back = columns.witness[columns.op.index(alike[0])]
+        if back is not None:
+            found = unchanged(record, found, call, record.entry(call.index - back))
+    return found
 
 
 def _letter(tally: Tally, call: Call, row: int) -> str:

@@ -35,6 +35,8 @@ class Sources:
             source.name: row for row, source in enumerate(record.sources) if source.graph in {call.graph, self.graph.id}
         }
         self._fed = set(call.feeds)
+        columns = record.columns[call.columns]
+        self._idle = {row for row, status in zip(columns.op, columns.status, strict=True) if status == "t"}
 
     def direct(self, row: int) -> tuple[list[int], list[int]]:
         """Return the sources that op ``row`` takes directly, and the rows of its other producers."""
@@ -49,7 +51,7 @@ class Sources:
                     found.append(self._at[tensor])
                 continue
             producer = self.graph.index.get(op)
-            if producer is not None:
+            if producer is not None and producer not in self._idle:
                 producers.append(producer)
         return found, producers
 
@@ -66,6 +68,21 @@ class Sources:
                     seen.add(producer)
                     todo.append(producer)
         return sorted(found)
+
+
+def unchanged(record: Record, sources: Iterable[int], call: Call, other: Call) -> list[int]:
+    """Return those of ``sources`` that held the same in two calls.
+
+    A walk goes through conditionals, loops and functions as a whole, so that it also meets sources that an op does not
+    depend on: these may have changed where the op's own did not. A variable is compared within its session only.
+    """
+    here, there = dict(call.versions), dict(other.versions)
+    return [
+        source
+        for source in sources
+        if here.get(source, "") == there.get(source)
+        and (record.sources[source].kind == "feed" or call.session == other.session)
+    ]
 
 
 def phrases(record: Record, sources: Iterable[int], limit: int = 3) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cachelab.errors import NameNotFoundError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.views import words
-from cachelab.views.sources import Sources, phrases
+from cachelab.views.sources import Sources, phrases, unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -200,7 +200,7 @@ class _Explained:
 
     def _held(self) -> str:
         """Return the sources that were the same, feeds first: ``the same feed `x` and the same variable `W```."""
-        rows = self.finder.of([self.row])
+        rows = self._same()
         wording = {
             "feed": (_("the same feed"), _("the same feeds"), _("the same {n} feeds")),
             "variable": (_("the same variable"), _("the same variables"), _("the same {n} variables")),
@@ -214,6 +214,13 @@ class _Explained:
             elif names:
                 parts.append(f"{one if count == 1 else several} {words.listing(names, _NAMED)}")
         return self._safe(words.listing(parts) if parts else _("the same inputs"))
+
+    def _same(self) -> list[int]:
+        """Return the sources that held the same when the op ran before."""
+        found = self.finder.of([self.row])
+        if self.op.witness is None:
+            return found
+        return unchanged(self.record, found, self.entry, self.record.entry(self.op.witness))
 
     def _computed(self) -> str:
         must = (
@@ -265,7 +272,7 @@ class _Explained:
             )
         root = self._root()
         return _("`{op}` was not needed in call {n}") + (
-            f": {root}." if root else _(": no fetch of this call uses it.")
+            f": {root}." if root else _(": TensorFlow gets what the call fetches without it.")
         )
 
     def _untaken(self) -> str:
@@ -283,6 +290,7 @@ class _Explained:
     def _chain(self) -> tuple[str, ...]:
         """Return the shortest way from the source of the root cause (or any source) to the op."""
         wanted = self.op.causes[0].source if self.op.causes else ""
+        allowed = set(self._same()) if self.op.status == "recomputed" else None
         start: Source | None = None
         before = {self.row: -1}
         todo = deque([self.row])
@@ -290,6 +298,8 @@ class _Explained:
             row = todo.popleft()
             sources, producers = self.finder.direct(row)
             named = [self.record.sources[source] for source in sources]
+            if allowed is not None:
+                named = [self.record.sources[source] for source in sources if source in allowed]
             match = [source for source in named if wanted in ("", source.name)]
             if match or (wanted and self.finder.graph.name[row] == wanted):
                 start = match[0] if match else None

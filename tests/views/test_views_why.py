@@ -42,7 +42,7 @@ def test_effects_had_to_run():
         ("twin", "was not run by itself in call 1: TensorFlow merged it into the equal op `net/conv`."),
         ("constant", "was not run in call 1: its value is constant, and TensorFlow folded it before the run."),
         ("bias", "was not run by itself in call 1: it is part of the kernel of `net/conv`."),
-        ("spare", "was not needed in call 1: no fetch of this call uses it."),
+        ("spare", "was not needed in call 1: TensorFlow gets what the call fetches without it."),
         ("branch", "was not run in call 1: it lies on a branch that was not taken."),
         (
             "late",
