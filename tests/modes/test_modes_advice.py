@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -153,6 +154,9 @@ def test_long_chain_is_no_problem():
 def test_advice_on_a_real_recording_has_code_that_gives_the_same():
     program = head_training()
     recording = record(program)
+    # On a fast machine these small ops cost next to nothing; what they cost must not decide the test.
+    columns = tuple(replace(one, seconds=tuple(1000 * s for s in one.seconds)) for one in recording.record.columns)
+    recording.record = replace(recording.record, columns=columns)
     advice = modes.advise(recording)
     assert advice[0].keep
     assert advice[0].cut == "enc/Tanh:0"

@@ -22,8 +22,8 @@ MUTANTS = (
     Mutant(
         "a feed is no source",
         "explain/variant.py",
-        '        for ref in plan.closure.fed.get(row, ()):\n            mask |= self._bit(Slot("feed", ref))',
-        "        pass",
+        '                mask |= self._bit(Slot("feed", ref))\n                continue\n',
+        "                continue\n",
     ),
     Mutant(
         "a variable read is no source",
