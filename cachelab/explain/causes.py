@@ -260,6 +260,8 @@ def effect_text(call: Judged, row: int) -> str:
     name = flat.name[row]
     if row in flat.draws:
         return drawn(flat.draws[row]).format(name=name)
+    if row in call.variant.plan.groups:
+        return _("it waits for effects that have to happen in each call")
     written = [flat.cells[cell].name for cell in flat.writes.get(row, ())]
     if written:
         return _("writes {names}: has to happen in each call").format(names=", ".join(f"`{w}`" for w in written))

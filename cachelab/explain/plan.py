@@ -95,6 +95,17 @@ class Plan:
         return frozenset(row for row in self.closure.order if row in self.flat.effects)
 
     @cached_property
+    def groups(self) -> frozenset[int]:
+        """Rows that do nothing but wait for effects, such as the op that ``minimize`` returns."""
+        found: set[int] = set()
+        for row in self.closure.order:
+            if self.flat.type[row] == "NoOp" and any(
+                other in self.flat.effects or other in found for other in self.flat.control[row]
+            ):
+                found.add(row)
+        return frozenset(found)
+
+    @cached_property
     def shown(self) -> tuple[int, ...]:
         """Rows that users see, in the order of the graph."""
         rows = {row for row in self.closure.order if self.flat.shown[row]}

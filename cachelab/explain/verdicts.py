@@ -19,15 +19,22 @@ if TYPE_CHECKING:
 
 
 class Estimates:
-    """Mean op seconds, bytes and counts of the traced calls of each plan, for its calls without a trace."""
+    """Mean op seconds, bytes and counts of the traced calls of each plan, for its calls without a trace.
+
+    What the first traced call took counts only where no other was traced: it warms up kernels, memory and threads.
+    """
 
     def __init__(self) -> None:
+        self._first: dict[int, dict[int, tuple[float, int, int]]] = defaultdict(dict)
         self._sums: dict[int, dict[int, list[float]]] = defaultdict(dict)
 
     def add(self, plan: Plan, measured: Measured) -> None:
         """Take in what a trace measured."""
-        sums = self._sums[plan.id]
+        first, sums = self._first[plan.id], self._sums[plan.id]
         for row, seconds in measured.seconds.items():
+            if row not in first:
+                first[row] = (seconds, measured.bytes.get(row, 0), max(1, measured.count.get(row, 1)))
+                continue
             entry = sums.setdefault(row, [0.0, 0.0, 0.0, 0.0])
             entry[0] += 1
             entry[1] += seconds
@@ -38,7 +45,7 @@ class Estimates:
         """Return (seconds, bytes, count) of an op as estimated from traced calls; zeros and 1 if there are none."""
         entry = self._sums[plan.id].get(row)
         if entry is None:
-            return 0.0, 0, 1
+            return self._first[plan.id].get(row, (0.0, 0, 1))
         return entry[1] / entry[0], round(entry[2] / entry[0]), max(1, round(entry[3] / entry[0]))
 
 
@@ -259,7 +266,7 @@ class Verdicts:
         """Tell whether an op has an effect; a conditional has one only if the branch that was taken has."""
         flat, outcome = call.variant.plan.flat, call.outcome
         if row not in flat.effects:
-            return False
+            return row in call.variant.plan.groups
         if row not in flat.branches or not outcome.complete:
             return True
         return any(member in outcome.ran and member in flat.effects for member in flat.members[row])

@@ -137,6 +137,7 @@ def advise(recording: Any, memory_budget: int | None = None) -> list[Advice]:
     if recording.material is None:
         return advice.advise(recording.record, memory_budget=memory_budget)
     from cachelab.modes.bench import Bench
+    from cachelab.modes.code import of as code_of
     from cachelab.modes.feed import Feed
 
     script = Bench(recording).script()
@@ -147,7 +148,7 @@ def advise(recording: Any, memory_budget: int | None = None) -> list[Advice]:
 
     def code(tensors: Sequence[str]) -> str:
         mode = Feed(script, tensors)
-        return "" if mode.applies() else mode.code()
+        return "" if mode.applies() else code_of(mode)
 
     return advice.advise(recording.record, memory_budget=memory_budget, unholdable=unholdable, code=code)
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from cachelab.errors import CacheLabError, NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.model import ModeResult
+from cachelab.modes import code
 from cachelab.modes.equality import Judge, worst
 from cachelab.modes.outcome import Replay, excuse, refused, verdict
 from cachelab.modes.recolor import Recolor
@@ -205,7 +206,7 @@ class Attempt:
             recomputed=recolor.counts["recomputed"],
             reused=recolor.counts["reused"],
             break_even=None if saving <= 0 else max(1, math.ceil(setup * len(self.script.calls) / saving)),
-            code=mode.code(),
+            code=code.of(mode),
         )
         return Replay(
             mode=mode.name, applicable=True, reason=result.reason, record=record, equality=equality,

@@ -37,7 +37,16 @@ def between(cuts, fetches):
         if op not in above:
             above.add(op)
             stack += [tensor.op for tensor in op.inputs if tensor.name not in cuts] + op.control_inputs
-    return [op for op in graph.get_operations() if op in below and op in above]
+    loops = {loop(op) for op in below & above} - {None}  # whole, or not at all
+    return [op for op in graph.get_operations() if op in below & above or loop(op) in loops]
+
+
+def loop(op):
+    """The outermost TF1 loop around an op."""
+    found, context = None, op._get_control_flow_context()
+    while context is not None:
+        found, context = context if context.IsWhileContext() else found, context.outer_context
+    return found
 
 
 def rebuild(cuts, fetches):
@@ -48,6 +57,8 @@ def rebuild(cuts, fetches):
         node = part.node.add()
         node.CopyFrom(op.node_def)
         node.attr.pop("_class", None)
+        if "frame_name" in node.attr:
+            node.attr["frame_name"].s += b"/rebuilt"
         for tensor in op.inputs:
             if tensor.op.name not in names:
                 outside[tensor.name] = tensor
@@ -59,7 +70,7 @@ def rebuild(cuts, fetches):
     inner = [item for item in fetches if item.split(":")[0] in names]
     built = tf1.import_graph_def(part, input_map=outside, return_elements=inner, name="rebuilt") if ops else []
     built = dict(zip(inner, built))
-    return [cuts[item] if item in cuts else built.get(item, item) for item in fetches]
+    return [cuts[item] if item in cuts else built.get(item, graph.as_graph_element(item)) for item in fetches]
 '''
 
 VARIABLE = '''\
@@ -72,6 +83,15 @@ def variable(cut):
 '''
 
 IMPORTS = "import tensorflow as tf\n\ntf1, graph = tf.compat.v1, sess.graph\n"
+
+
+def of(mode: Any) -> str:
+    """Return the code of a mode, or why there is none."""
+    sessions = len({call.session for call in mode.script.calls})
+    if sessions == 1:
+        return str(mode.code())
+    text = _("# These calls are of {count} sessions, and plain code knows one: record each by itself to get it.")
+    return text.format(count=sessions) + "\n"
 
 
 def spans(calls: Iterable[int]) -> str:
@@ -156,6 +176,12 @@ def _fed(
     return lines
 
 
+def _cuts(mode: Keeping) -> list[str]:
+    """Return the tensors that some call keeps or is served."""
+    plans = mode.schedule.plans.values()
+    return list(dict.fromkeys(name for plan in plans for name in (*plan.keep, *plan.serve)))
+
+
 def handle(mode: Keeping) -> str:
     """Code of mode ``handle``."""
 
@@ -172,7 +198,7 @@ def handle(mode: Keeping) -> str:
 
     make = (
         f"{IMPORTS}with graph.as_default():\n"
-        f"    cuts = {{name: graph.get_tensor_by_name(name) for name in [{names(mode.kept)}]}}\n"
+        f"    cuts = {{name: graph.get_tensor_by_name(name) for name in [{names(_cuts(mode))}]}}\n"
         "    handle = {name: tf1.get_session_handle(cut) for name, cut in cuts.items()}\n"
         "    value = {name: tf.identity(cut) for name, cut in cuts.items()}\n"
     )
@@ -201,7 +227,7 @@ def variable(mode: Keeping) -> str:
         return [f"results[k] = sess.run({built[key]}, {feed_dict(plan.feeds)})"]
 
     calls = loops(mode.script, body)
-    make = ["with graph.as_default():", "    fill, read = {}, {}", f"    for cut in [{names(mode.kept)}]:",
+    make = ["with graph.as_default():", "    fill, read = {}, {}", f"    for cut in [{names(_cuts(mode))}]:",
             "        fill[cut], read[cut] = variable(cut)", *makers]  # fmt: skip
     return "\n\n".join([IMPORTS, BETWEEN, VARIABLE, "\n".join(make) + "\n" + calls])
 
@@ -234,7 +260,8 @@ def partial_run(mode: Any) -> str:
             lines += [f"k = {group[0].index}", *plain(group[0])]
             continue
         parts = mode.parts[group[0].index]
-        asks = [[f'"{name}"' for name in part.fetches] + _done(part, done) for part in parts]
+        asked: set[str] = set()
+        asks = [[f'"{name}"' for name in part.fetches] + _done(part, asked, done) for part in parts]
         feeds = names(name for part in parts for name in part.feeds)
         lines.append(f"handle = sess.partial_run_setup([{', '.join(a for ask in asks for a in ask)}], [{feeds}])")
         lines.append("known = {}")
@@ -256,9 +283,10 @@ def partial_run(mode: Any) -> str:
     return "\n".join([*wrap, *lines]) + "\n"
 
 
-def _done(part: Any, done: dict[str, str]) -> list[str]:
-    """Return the names of the tensors that stand for the target ops that a part is the first to need."""
-    new = [name for name in part.call.targets if name not in done]
+def _done(part: Any, asked: set[str], done: dict[str, str]) -> list[str]:
+    """Return the names of the tensors that stand for the target ops that a part is the first of a handle to need."""
+    new = [name for name in part.call.targets if name not in asked]
+    asked.update(new)
     return [done.setdefault(name, f"done_{len(done)}") for name in new]
 
 

@@ -133,12 +133,8 @@ class Comparison:
         )
 
     def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
-        """Return plain text, HTML and JSON."""
-        return {
-            "text/plain": str(self),
-            "text/html": self._repr_html_(),
-            "application/json": [dict(zip(self.header(), row, strict=True)) for row in self.rows()],
-        }
+        """Return plain text and HTML; JupyterLab would show JSON in the place of the table."""
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
 def _marked(text: str) -> str:

@@ -256,11 +256,8 @@ class Facts:
         if op is None or not index.isdigit() or int(index) >= len(op.outputs):
             return _("it lies inside a function, where no call can fetch it")
         value = op.outputs[int(index)]
-        kind = value.dtype.base_dtype.name
-        if kind in {"resource", "variant"}:
-            return _("a {kind} has no value outside its session").format(kind=kind)
-        if value.dtype._is_ref_dtype:
-            return _("it is a reference to a variable, which a later write would change")
+        if odd := _odd(value.dtype):
+            return odd
         if name in self.frames() or name in self.branches() or not self.graph.is_fetchable(value):
             return _("it lies inside a loop or branch, where no call can fetch it")
         if any(self.flat.cells[cell].local for cell in self.flat.writes.get(self.flat.index[name], ())):
@@ -328,3 +325,13 @@ class Facts:
             if op.type not in ends:
                 stack.extend(user for output in op.outputs for user in output.consumers() if user.name in self.ops)
                 stack.extend(user for user in op._control_outputs if user.name in self.ops)
+
+
+def _odd(dtype: Any) -> str:
+    """Return why values of a type can't be kept, ``""`` if they can."""
+    kind = dtype.base_dtype.name
+    if kind in {"resource", "variant"}:
+        return _("a {kind} has no value outside its session").format(kind=kind)
+    if dtype.is_quantized or kind.startswith("float8"):
+        return _("TensorFlow can't copy values of type {kind}").format(kind=kind)
+    return _("it is a reference to a variable, which a later write would change") if dtype._is_ref_dtype else ""

@@ -57,6 +57,8 @@ class Handle(Keeping):
         for name, value in zip(keep, values[len(fetches) - len(keep) :], strict=True):
             self.values[call.session, name] = value
         runner.keep(call, dict(zip(call.fetches, values, strict=False)))
+        if keep and runner.trace:  # not where time is measured
+            self.measure(runner)
 
     def measure(self, _runner: Runner) -> None:
         """Measure the bytes that the handles keep now, by reading them."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachelab.i18n import translate as _
 from cachelab.modes.arrays import idle
-from cachelab.modes.cuts import Schedule, default_cuts, named_cuts, op_of, why_nothing
+from cachelab.modes.cuts import Schedule, default_cuts, named_cuts, op_of, saving, why_nothing
 from cachelab.modes.protocol import Mode
 
 if TYPE_CHECKING:
@@ -18,9 +18,20 @@ if TYPE_CHECKING:
     from cachelab.modes.script import Script
 
 
+MOST_NAMED = 4
+
+
 def _way(call: CallMaterial, plan: CallPlan) -> tuple[Any, ...]:
     """Return what decides which graph TensorFlow makes for a call of a plan."""
     return call.session, call.fetches, call.targets, tuple(call.feeds), plan.serve, plan.keep
+
+
+class Worth(NamedTuple):
+    """Seconds that keeping a cut saves for each byte, seconds in all, and bytes that it takes."""
+
+    density: float
+    saved: float
+    bytes: int
 
 
 class Keeping(Mode):
@@ -35,14 +46,57 @@ class Keeping(Mode):
     def applies(self) -> str | None:
         """Return why nothing can be kept, ``None`` if something can."""
         cuts = default_cuts(self.script) if self.cuts is None else named_cuts(self.script, self.cuts)
-        self.schedule = Schedule(self.script, self.choose(cuts), self.slots, self.veto)
+        chosen = cuts if self.budget is None else self.choose(cuts, self.budget)
+        if any(cuts.values()) and not any(chosen.values()):
+            return _("What could be kept does not fit the memory budget of {budget:,} bytes: {sizes}.").format(
+                budget=self.budget, sizes=self._sizes_of(cuts)
+            )
+        self.schedule = Schedule(self.script, chosen, self.slots, self.veto)
         if self.schedule.hits:
             return None
         return why_nothing(self.script, self.schedule, self.cuts)
 
-    def choose(self, cuts: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-        """Return the cuts that are worth their bytes; all by default."""
-        return cuts
+    @property
+    def budget(self) -> int | None:
+        """Bytes that may be held, ``None`` for any number."""
+        return self.memory_budget
+
+    def worth_it(self, worth: Worth, among: int) -> bool:  # noqa: ARG002 - for subclasses
+        """Tell whether one cut ``among`` so many is worth keeping at all."""
+        return True
+
+    def choose(self, cuts: dict[int, tuple[str, ...]], budget: int) -> dict[int, tuple[str, ...]]:
+        """Return the cuts that save most time a byte, as many as fit in the budget; named ones all or none."""
+        if self.cuts is not None:
+            needed = sum(self._worth(graph, tensor).bytes for graph, tensors in cuts.items() for tensor in tensors)
+            return cuts if needed <= budget else {}
+        chosen: dict[int, tuple[str, ...]] = {}
+        for graph, tensors in cuts.items():
+            ranked = sorted(((self._worth(graph, tensor), tensor) for tensor in tensors), reverse=True)
+            for worth, tensor in ranked:
+                if worth.bytes <= budget and self.worth_it(worth, len(ranked)):
+                    budget -= worth.bytes
+                    chosen[graph] = (*chosen.get(graph, ()), tensor)
+        return chosen
+
+    def _worth(self, graph: int, tensor: str) -> Worth:
+        """Return what a cut saves over the recording, and takes: all its distinct values, or the largest of them."""
+        saved, sizes = 0.0, {}
+        for call in self.script.calls:
+            token = self.script.same_as(op_of(tensor), call.index)
+            if token is None or self.script.record.entry(call.index).graph != graph:
+                continue
+            if token in sizes:
+                saved += saving(self.script, call, tensor)
+            else:
+                at = self.script.position(op_of(tensor), call.index)
+                sizes[token] = self.script.columns(call.index).bytes[at] if at is not None else 0
+        size = sum(sizes.values()) if self.slots is None else max(sizes.values(), default=0)
+        return Worth(saved / max(size, 1), saved, size)
+
+    def _sizes_of(self, cuts: dict[int, tuple[str, ...]]) -> str:
+        sizes = [(tensor, self._worth(graph, tensor).bytes) for graph, tensors in cuts.items() for tensor in tensors]
+        return ", ".join(f"`{tensor}` {size:,}" for tensor, size in sorted(sizes, key=lambda one: one[1])[:MOST_NAMED])
 
     def veto(self, call: CallMaterial, chosen: tuple[str, ...], needed: frozenset[str]) -> dict[str, str]:  # noqa: ARG002
         """Return the mode's own objections to serving cuts in a call: cut -> reason."""

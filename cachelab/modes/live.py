@@ -143,22 +143,33 @@ class Session(HandleSession):
             return self._store.info(self._holder.note)
 
     def clear_cache(self) -> None:
-        """Drop every kept value."""
+        """Drop every kept value, and count from zero."""
         with self._lock:
             self._holder.drop(self._store)
             self._store.clear()
             self._seen.clear()
 
     def close(self) -> None:
-        """Close the session and drop what it kept."""
-        self.clear_cache()
+        """Close the session and drop what it kept; :meth:`cache_info` still says what it did."""
+        with self._lock:
+            self._holder.drop(self._store)
+            self._store.forget_all()
+            self._seen.clear()
         super().close()
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
         """Return a callable like TensorFlow's; it is served as :meth:`run` is."""
-        if feed_list is not None or accept_options:
-            return super().make_callable(fetches, feed_list, accept_options)
-        return lambda: self.run(fetches)
+        if feed_list is None and not accept_options:
+            return lambda: self.run(fetches)
+        made = super().make_callable(fetches, feed_list, accept_options)
+        if feed_list is not None:  # TensorFlow's calls our ``run``
+            return made
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            with self._writes_everything():
+                return made(*arguments, **options)
+
+        return call
 
     def _writes_everything(self) -> Any:
         """Return a context in which a call of which nothing is known may write anything."""
@@ -303,7 +314,10 @@ class Session(HandleSession):
                     plan.unworthy.add(name)
                     plan.forget()
                     continue
-                self._store.put(keys[at], name, value, size, saved)
+                if not self._store.put(keys[at], name, value, size, saved):
+                    plan.unworthy.add(name)  # larger than the budget
+                    plan.forget()
+            self._holder.sweep(self._store)
 
     def _saved(self, plan: LivePlan, name: str, seconds: dict[str, float] | None) -> float:
         """Return the op time of a tensor and its ancestors, measured; assumed to be worth it where unknown."""

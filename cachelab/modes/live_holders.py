@@ -124,6 +124,9 @@ class Arrays:
         kept = aligned(own(value) if shared else value)
         return kept, size_of(kept)
 
+    def sweep(self, store: Store) -> None:
+        """Release what the store keeps no more."""
+
     def drop(self, store: Store) -> None:
         """Release what is kept."""
 
@@ -200,6 +203,7 @@ class Variables(Arrays):
         super().__init__(session)
         self.note = _("`variable` adds variables, and copies of what uses them, to your graph.")
         self._stores: dict[str, VariableStore] = {}
+        self._filled: set[str] = set()
         self._ways: dict[Any, Issue | None] = {}
 
     @hooks.unobserved()
@@ -265,8 +269,17 @@ class Variables(Arrays):
     def hold(self, name: str, value: Any, *, shared: bool) -> tuple[Any, int]:
         """Return the variable that was filled, and its bytes."""
         store = self._store(name)
+        self._filled.add(name)
         kept = value if shared else self.session.run(store.read)
         return store, size_of(kept)
+
+    @hooks.unobserved()
+    def sweep(self, store: Store) -> None:
+        """Free the variables of what was evicted, or was too large to be kept."""
+        gone = [name for name in self._filled if not store.holds(name)]
+        if gone:
+            self._filled.difference_update(gone)
+            self.session.run([self._stores[name].drop for name in gone])
 
     @hooks.unobserved()
     def drop(self, _store: Store) -> None:

@@ -14,7 +14,10 @@ from cachelab.explain.plan import make_plan
 from cachelab.model import BOOKKEEPING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cachelab.explain.flat import Ref
+    from cachelab.explain.variant import Variant
     from cachelab.modes.graphs import Facts
 
 
@@ -113,6 +116,7 @@ class LivePlan:
         self.saved: dict[str, float] = {}
         self.alive: tuple[Any, ...] = ()
         self._ways: dict[Any, Way] = {}
+        self._variant: Variant | None = None
         if not facts.looked_through(feeds):
             self._classify(plan, number, by_cells=by_cells)
 
@@ -121,7 +125,8 @@ class LivePlan:
         return self.facts.flat.index[name], int(output)
 
     def _classify(self, plan: Any, number: Any, *, by_cells: bool) -> None:
-        flat, variant = self.facts.flat, plan.variant(None)
+        flat = self.facts.flat
+        variant = self._variant = plan.variant(None)
         groups: dict[tuple[str, ...], int] = {}
         for slots, members in zip(variant.classes, variant.members, strict=True):
             sources = [variant.slots[slot] for slot in slots]
@@ -171,7 +176,7 @@ class LivePlan:
         while True:
             serve, keep = self._walk(seen, kept, barred)
             needed = self.facts.closure(self.fetches, self.targets, (*self.feeds, *(name for name, _at in serve)))
-            lost = (self.effects - needed) | self.facts.torn(self.closure, needed)
+            lost = (self.effects - needed) | self.facts.torn(self.closure, needed) | self._unchecked(needed, serve)
             names = tuple(name for name, _at in serve)
             if not lost and names and self.facts.reordered(self.fetches, self.targets, self.feeds, names):
                 barred.update(names)
@@ -195,6 +200,23 @@ class LivePlan:
             mixes=bool(cells & reads),
             seen=seen,
         )
+
+    def _unchecked(self, needed: frozenset[str], serve: Iterable[tuple[str, int]]) -> frozenset[str]:
+        """Return the ops left out that could fail on what this call feeds, though no served tensor depends on it.
+
+        Such as a check behind a control dependency: that a tensor was made before, of the same inputs, says of the ops
+        behind it only that they passed with what *it* depends on.
+        """
+        if self._variant is None:
+            return frozenset()
+        flat, place, masks = self.facts.flat, self._variant.class_of, self._variant.masks
+        rows = ((name, flat.index[name]) for name in self.closure - needed)
+        left = {name: masks[place[row]] for name, row in rows if row in place and flat.type[row] not in BOOKKEEPING}
+        for served, _at in serve:
+            known = masks[place[flat.index[served.rpartition(":")[0]]]]
+            behind = self.facts.closure((served,), (), self.feeds)
+            left = {name: mask for name, mask in left.items() if mask & ~known or name not in behind}
+        return frozenset(left)
 
     def _reads(self, name: str) -> list[str]:
         flat = self.facts.flat

@@ -104,6 +104,10 @@ class Store:
         del self._keys[tensor][key]
         self.held -= entry.size
 
+    def holds(self, tensor: str) -> bool:
+        """Tell whether a value of a tensor is kept."""
+        return bool(self._keys.get(tensor))
+
     def forget(self, tensor: str) -> None:
         """Drop what is kept of a tensor."""
         for key in list(self._keys.get(tensor, ())):

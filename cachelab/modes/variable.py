@@ -135,12 +135,13 @@ class Variable(Keeping):
         if plan.keep:
             graph_id = self.script.material.sessions[call.session].graph
             self._touched.update((call.session, self._stores[graph_id, tensor]) for tensor in plan.keep)
+            if runner.trace:  # not where time is measured
+                self.measure(runner)
 
     def measure(self, runner: Runner) -> None:
         """Measure the bytes that the variables keep now, by reading them."""
-        self.bytes_held = 0
-        for session, store in self._touched:
-            self.bytes_held += size_of(runner.sessions[session].run(store.read))
+        held = sum(size_of(runner.sessions[session].run(store.read)) for session, store in self._touched)
+        self.bytes_held = max(self.bytes_held, held)
 
     def code(self) -> str:
         """Return code that stores the cuts in variables and builds their consumers on them."""

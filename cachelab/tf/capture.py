@@ -58,6 +58,7 @@ class Capture:
         self._counts: dict[tuple[int, bytes], int] = {}
         self._book = Logbook(recorder, self.events)
         self._results: dict[str, tuple[int, str]] = {}
+        self._fed_at: dict[str, int] = {}
         self._finished = 0
         self._folders: Folders | None = None
         self._watched: dict[tuple[int, int], list[tuple[str, int]]] = {}
@@ -250,8 +251,10 @@ class Capture:
                 feeds[name] = digest(value)
                 recorder.store.put(feeds[name], np.asarray(value))
                 source = self._results.get(feeds[name])
-                # What a live session kept did not travel through the user's Python code.
-                if source is not None and is_telling(value) and name not in served:
+                own = self._fed_at.setdefault(feeds[name], len(self.events))
+                # What a live session kept did not travel through the user's Python code; what users fed before a call
+                # gave it back is theirs.
+                if source is not None and is_telling(value) and name not in served and own > source[0]:
                     linked[name] = source
             event = Event(
                 index=len(self.events),
