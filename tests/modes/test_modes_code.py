@@ -51,7 +51,7 @@ def test_each_handle_asks_for_the_target_ops_of_its_calls():
         tf.tanh(x, name="y")
         tf.identity(v, name="seen")
     pair = [(["y:0"], {"x:0": 1.0}), (["bump"], {}), (["y:0"], {"x:0": 5.0}), (["bump"], {})]
-    calls = [*pair, (["seen:0"], {})]
+    calls = [(["y:0"], {"x:0": 3.0}), *pair, (["seen:0"], {})]  # the first goes with the initialiser
     program = Program(graph, v.initializer, calls)
     recording = record(program)
     replay = modes.replay(recording, "partial_run")

@@ -89,9 +89,10 @@ def test_variables_of_what_is_not_kept_any_more_are_freed():
         sums = [tf.reduce_sum(part * k) for part in parts]
     with Session(graph=graph, mode="variable", memory_budget=5000) as session:  # room for one part
         data = np.ones(1000, "f")
-        for out in sums:
+        for place, out in enumerate(sums):
             for number in range(3):
-                session.run(out, {x: data, k: float(number)})
+                session.run(out, {x: data, k: 10.0 * place + number})
+        assert session.cache_info().evictions
         assert session.cache_info().bytes <= 5000
         filled = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
         with graph.as_default():
