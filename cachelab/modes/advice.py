@@ -7,6 +7,7 @@ price of a byte is raised until the held bytes fit the budget (Lagrange relaxati
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from cachelab.model import BOOKKEEPING
 from cachelab.modes.comparison import bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from cachelab.model import ModeResult, Record
 
@@ -29,6 +30,8 @@ CHEAP_SECONDS_A_MB = 200e-6
 MOST_OPS = 4_000
 """Ops that the minimum cut looks at: the most expensive ones."""
 REFUSALS = 5
+CALLS = re.compile("^(Stateless|Stateful)?(PartitionedCall|If|While|Case)$")
+"""Types of ops that run a function."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ def _choose(record: Record, graph: int, ops: dict[int, _Op], budget: int | None,
             low = price
     # What the relaxation left free is filled up; with few large tensors, the dearest ones alone may be better.
     trials = [_filled(kept, wanted, ops, budget), _filled(set(), wanted, ops, budget)]
-    return max(trials, key=lambda rows: sum(ops[r].seconds for r in _covered(record, graph, list(rows)) if r in ops))
+    return max(trials, key=lambda rows: sum(ops[r].seconds for r in _covered(record, graph, rows) if r in ops))
 
 
 def _filled(kept: set[int], wanted: set[int], ops: dict[int, _Op], budget: int) -> set[int]:
@@ -222,25 +225,70 @@ def _cut(ops: dict[int, _Op], holdable: dict[int, bool], price: float) -> set[in
 def _shares(
     record: Record, ops: dict[int, dict[int, _Op]], chosen: dict[tuple[int, int], _Op]
 ) -> dict[tuple[int, int], float]:
-    """Return the op time that each kept tensor saves: its own and its ancestors', each counted once."""
-    counted: set[tuple[int, int]] = set()
-    found: dict[tuple[int, int], float] = {}
-    for graph, row in sorted(chosen, key=lambda key: chosen[key].bytes):
-        table = record.graphs[graph]
-        total, stack = 0.0, [row]
-        while stack:
-            current = stack.pop()
-            if (graph, current) in counted:
-                continue
-            counted.add((graph, current))
-            total += ops[graph][current].seconds if current in ops[graph] else 0.0
-            stack.extend(
-                table.index[name.rpartition(":")[0]]
-                for name in table.inputs[current]
-                if name.rpartition(":")[0] in table.index
-            )
-        found[graph, row] = total
+    """Return the op time that each kept tensor saves: of ops that run no more, each counted for the first cut above."""
+    found = dict.fromkeys(chosen, 0.0)
+    for graph in ops:
+        above = {row: _above(record, graph, row) for number, row in chosen if number == graph}
+        order = sorted(above, key=lambda row: len(above[row]))  # what leads to another cut comes before it
+        for entry, left in _spared(record, graph, above):
+            columns = record.columns[entry.columns]
+            seconds = dict(zip(columns.op, columns.seconds, strict=True))
+            for row in order:
+                if row in left:
+                    found[graph, row] += entry.repeat * sum(seconds[other] for other in left & above[row])
+                    left.difference_update(above[row])
     return found
+
+
+def _above(record: Record, graph: int, row: int) -> set[int]:
+    """Return an op and its ancestors."""
+    table = record.graphs[graph]
+    seen, stack = {row}, [row]
+    while stack:
+        for producer in _producers(table, stack.pop()):
+            if producer not in seen:
+                seen.add(producer)
+                stack.append(producer)
+    return seen
+
+
+def _producers(table: Any, row: int) -> Iterator[int]:
+    """Yield what an op waits for; the call of a function also runs the ops of its body, whose names begin with its."""
+    names = [*(tensor.rpartition(":")[0] for tensor in table.inputs[row]), *table.control[row]]
+    yield from (table.index[name] for name in names if name in table.index)
+    if CALLS.search(table.type[row]):
+        prefix = f"{table.name[row]}/"
+        yield from (other for other, name in enumerate(table.name) if name.startswith(prefix))
+
+
+def _spared(record: Record, graph: int, kept: Collection[int]) -> Iterator[tuple[Any, set[int]]]:
+    """Yield the entries of the log with the ops that would run no more if ``kept`` were served where it is redundant.
+
+    What another op still needs runs all the same.
+    """
+    table, known = record.graphs[graph], {}
+    for entry in record.calls:
+        if entry.graph != graph:
+            continue
+        key = (entry.columns, entry.fetches)
+        if key not in known:
+            columns = record.columns[entry.columns]
+            letters = dict(zip(columns.op, columns.status, strict=True))
+            fetched = (table.index.get(name.rpartition(":")[0] or name) for name in entry.fetches)
+            runs, stack = set(), [row for row, letter in letters.items() if letter == "c"]
+            stack += [row for row in fetched if row is not None and not (row in kept and letters.get(row) == "r")]
+            while stack:
+                row = stack.pop()
+                if row in runs:
+                    continue
+                runs.add(row)
+                stack += [
+                    other
+                    for other in _producers(table, row)
+                    if letters.get(other, "d") != "d" and not (other in kept and letters[other] == "r")
+                ]
+            known[key] = {row for row, letter in letters.items() if letter == "r"} - runs
+        yield entry, set(known[key])
 
 
 def _tensor(record: Record, graph: int, row: int) -> str:
@@ -294,19 +342,16 @@ def _not_worth(
     return found[:REFUSALS]
 
 
-def _covered(record: Record, graph: int, rows: list[int]) -> set[int]:
-    """Return kept ops and their ancestors."""
-    table = record.graphs[graph]
-    seen: set[int] = set()
-    stack = list(rows)
-    while stack:
-        row = stack.pop()
-        if row in seen:
-            continue
-        seen.add(row)
-        names = (name.rpartition(":")[0] for name in table.inputs[row])
-        stack.extend(table.index[name] for name in names if name in table.index)
-    return seen
+def _covered(record: Record, graph: int, rows: Collection[int]) -> set[int]:
+    """Return the ops that are redundant in some call and then run no more if ``rows`` are kept."""
+    runs: set[int] = set()
+    spared: set[int] = set()
+    for entry, gone in _spared(record, graph, rows):
+        columns = record.columns[entry.columns]
+        again = {row for row, letter in zip(columns.op, columns.status, strict=True) if letter == "r"}
+        runs |= again - gone
+        spared |= gone
+    return spared - runs
 
 
 def _impossible(record: Record, redundant: dict[int, dict[int, _Op]]) -> list[Advice]:

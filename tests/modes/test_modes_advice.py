@@ -193,3 +193,24 @@ def test_program_helper_is_plain():
         tf.constant(np.float32(2.0), name="two")
     recording = record(Program(graph, graph.get_operation_by_name("two"), [(["two:0"], {})]))
     assert recording.record.call_count == 2
+
+
+def test_each_cut_is_credited_with_what_runs_no_more_for_it():
+    """The encoder recurs in every call, what is made of it in one: neither gets the other's time."""
+    ops = {"x": ("Placeholder", []), "enc": ("Tanh", ["x"]), "d": ("Cumsum", ["enc"]), "out": ("Sum", ["d"])}
+    first = {"enc": ("c", 5000 * US, 4000), "d": ("c", 2000 * US, 4000), "out": ("c", 1 * US, 4)}
+    second = {**first, "enc": ("r", 5000 * US, 4000)}
+    third = {**second, "d": ("r", 2000 * US, 4000)}
+    advice = advise(made(ops, [(["out:0"], call) for call in (first, second, second, third)]))
+    saved = {one.cut: round(one.saved_seconds / US) for one in advice if one.keep}
+    assert saved == {"enc:0": 15000, "d:0": 2000}
+
+
+def test_what_another_op_still_needs_is_not_saved():
+    """``q`` fits the budget and ``h`` does not: ``h`` runs all the same, for the sum."""
+    ops = {"x": ("Placeholder", []), "h": ("MatMul", ["x"]), "q": ("Sort", ["h"]), "y": ("Add", ["q", "h"])}
+    call = {"h": ("c", 3000 * US, 1000), "q": ("c", 9000 * US, 1000), "y": ("c", 1 * US, 1000)}
+    again = {**call, "h": ("r", 3000 * US, 1000), "q": ("r", 9000 * US, 1000)}
+    advice = advise(made(ops, [(["y:0"], call), (["y:0"], again)]), memory_budget=1500)
+    assert {one.cut: round(one.saved_seconds / US) for one in advice if one.keep} == {"q:0": 9000}
+    assert any(one.cut == "h:0" and "memory budget" in one.reason for one in advice if not one.keep)
