@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -161,7 +162,7 @@ def origin(record: Record, tally: Tally) -> list[str]:
     graphs = plural("{n} graph", "{n} graphs", len(used))
     ops = plural("{n} op", "{n} ops", int(sum((tally.listed[g] & tally.counted[g]).sum() for g in used)))
     facts = [f"{calls}, {graphs}, {ops}"]
-    traces = sorted({call.trace for call in record.calls})
+    traces = _traces(record)
     if traces:
         wording = {
             "full": _("traced in full"),
@@ -169,10 +170,19 @@ def origin(record: Record, tally: Tally) -> list[str]:
             "off": _("not traced"),
             "missing": _("trace missing"),
         }
-        facts.append(", ".join(wording.get(trace, trace) for trace in traces))
+        several = len(traces) > 1
+        said = ((wording.get(trace, trace), number) for trace, number in sorted(traces.items()))
+        facts.append(", ".join(f"{number:,} {text}" if several else text for text, number in said))
     if "optimizers" in record.environment:
         facts.append(_("Grappler on") if record.environment["optimizers"] else _("Grappler off"))
     return facts
+
+
+def _traces(record: Record) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for call in record.calls:
+        found[call.trace] += call.repeat
+    return found
 
 
 def time_note(record: Record, tally: Tally) -> str:
