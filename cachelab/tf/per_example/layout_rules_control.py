@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from cachelab.tf.per_example.flow import Flow, State
 
-_ROUNDS = 10
-"""A loop's states only go up (fixed, size, layout), so that they settle in a few rounds."""
-
 
 def body_graph(op: tf.Operation, attribute: str) -> Any:
     """Return the FuncGraph of the function that ``op`` names in an attribute, built from its definition."""
@@ -94,12 +91,12 @@ def _branch(flow: Flow, op: tf.Operation) -> list[State]:
 def _loop(flow: Flow, op: tf.Operation) -> list[State]:
     body, condition = body_graph(op, "body"), body_graph(op, "cond")
     states = [flow.state(tensor) for tensor in op.inputs]
-    for _round in range(_ROUNDS):
+    while True:
         after, inside = _through(flow, body, (), states, op.name)
         joined = [_join(a, b, op) for a, b in zip(states, after, strict=True)]
         if joined == states:
             break
-        states = joined
+        states = joined  # they only go up (fixed, size, layout, unproven): at most a few rounds a variable
     _note_draws(flow, op, inside)
     (decision,), _inside = _through(flow, condition, (), states, op.name)
     if isinstance(decision, Layout):

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.tf.per_example import copies
+from cachelab.tf.per_example.mapping import stacked_map
 from cachelab.tf.per_example.plans import has_ghost
 from cachelab.tf.per_example.rules import at_least_float32, squared_rows
 
@@ -76,7 +76,7 @@ class Work:
             (found,) = tf.gradients(weight, [parameter.source], grad_ys=tf.reshape(row, tf.shape(weight)))
             return tf.zeros(parameter.shape, parameter.dtype) if found is None else tf.convert_to_tensor(found)
 
-        found = parallel_for.pfor(back, self.problem.count)
+        found = stacked_map(back, self.problem.count)
         return tf.reshape(tf.cast(found, parameter.dtype), [-1, *parameter.shape])
 
     def gradients(self) -> list[tf.Tensor]:
