@@ -9,6 +9,7 @@ from tensorflow.python.ops import while_v2
 
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example.batch_numbers import not_copyable
 from cachelab.tf.per_example.copying import ancestors, copy_slice, dependent
 from cachelab.tf.per_example.effects import effects, reason
 from cachelab.tf.per_example.mapping import stacked_map
@@ -191,6 +192,8 @@ def in_chunks(
             ),
             _("Leave the size of the batch open (`None`) when the graph is built."),
         )
+    if problem.flow.uncopyable:
+        raise not_copyable(problem.flow)
     check_copyable(targets, cut(problem))
     count = problem.count
 

@@ -60,14 +60,16 @@ def _through(
 def _call(flow: Flow, op: tf.Operation) -> list[State]:
     body = body_graph(op, "f")
     states, inside = _through(flow, body, op.inputs, [flow.state(tensor) for tensor in op.inputs], op.name)
-    _note_draws(flow, op, inside)
+    _note_inside(flow, op, inside)
     return states
 
 
-def _note_draws(flow: Flow, op: tf.Operation, inside: Flow) -> None:
-    """Note draws inside a function: they can't be kept for a copy, so that a copy would draw anew."""
-    if inside.draws or inside.pins:
+def _note_inside(flow: Flow, op: tf.Operation, inside: Flow) -> None:
+    """Note draws and numbers made from the batch size inside a function: they can't be kept for a copy."""
+    if inside.draws:
         flow.unproven.setdefault(op.name, op.type)
+    if inside.pins or inside.uncopyable:
+        flow.uncopyable.setdefault(op.name, op.type)
 
 
 @layout_rule("If", "StatelessIf", "Case", "StatelessCase")
@@ -81,7 +83,7 @@ def _branch(flow: Flow, op: tf.Operation) -> list[State]:
         states, inside = _through(
             flow, named_body(op, branch.name), op.inputs[1:], [flow.state(tensor) for tensor in op.inputs[1:]], op.name
         )
-        _note_draws(flow, op, inside)
+        _note_inside(flow, op, inside)
         joined = states if joined is None else [_join(a, b, op) for a, b in zip(joined, states, strict=True)]
     return joined or []
 
@@ -97,8 +99,11 @@ def _loop(flow: Flow, op: tf.Operation) -> list[State]:
         if joined == states:
             break
         states = joined  # they only go up (fixed, size, layout, unproven): at most a few rounds a variable
-    _note_draws(flow, op, inside)
-    (decision,), _inside = _through(flow, condition, (), states, op.name)
+    _note_inside(flow, op, inside)
+    (decision,), inside = _through(flow, condition, (), states, op.name)
+    _note_inside(flow, op, inside)
+    if decision is SIZE and any(isinstance(state, Layout) for state in states):
+        flow.uncopyable.setdefault(op.name, op.type)
     if isinstance(decision, Layout):
         raise flow.couples(op, _("how many times it goes round depends on all examples"))
     return [decision if isinstance(decision, Unproven) else state for state in states]

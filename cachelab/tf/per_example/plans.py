@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example.batch_numbers import not_copyable
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.effects import effects
 from cachelab.tf.per_example.flow import not_proven
@@ -117,6 +118,8 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
             ),
             _("Leave the size of the batch open (`None`) when the graph is built, or use another method."),
         )
+    if method in _COPIES and problem.flow.uncopyable:
+        raise not_copyable(problem.flow)
     if method in _COPIES:
         return _uniform(problem, task, method, _("As asked for."))
     return _ruled(problem, task, method)
@@ -132,6 +135,10 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
 def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
+    if fallen and method == "auto" and problem.flow.uncopyable:
+        name, op_type = next(iter(problem.flow.uncopyable.items()))
+        reason = _("{reason}; op `{op}` ({type}) uses the batch size in a way that a copy for one example can't keep.")
+        return _uniform(problem, task, "jacobian", reason.format(reason=fallen[0].reason, op=name, type=op_type))
     if fallen and method == "auto" and not can_rebuild(problem) and (problem.fixed_batch or problem.loops):
         if problem.fixed_batch:
             reason = _(
@@ -171,7 +178,8 @@ def can_rebuild(problem: Problem) -> bool:
 
     Any random draw, one for all examples too, would be drawn anew.
     """
-    if problem.rebuild is None or problem.flow.draws or problem.flow.pins:
+    flow = problem.flow
+    if problem.rebuild is None or flow is None or flow.draws or flow.pins or flow.uncopyable or flow.unproven:
         return False
     ops = ancestors([problem.loss])
     drawn = any(op.type.startswith("Stateless") and op.type[9:].startswith(("Random", "Truncated")) for op in ops)
