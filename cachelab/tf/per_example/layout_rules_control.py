@@ -60,15 +60,15 @@ def _through(
 def _call(flow: Flow, op: tf.Operation) -> list[State]:
     body = body_graph(op, "f")
     states, inside = _through(flow, body, op.inputs, [flow.state(tensor) for tensor in op.inputs], op.name)
-    _note_inside(flow, op, inside)
+    _note_inside(flow, op, inside, states)
     return states
 
 
-def _note_inside(flow: Flow, op: tf.Operation, inside: Flow) -> None:
-    """Note draws and numbers made from the batch size inside a function: they can't be kept for a copy."""
+def _note_inside(flow: Flow, op: tf.Operation, inside: Flow, states: Sequence[State]) -> None:
+    """Note draws inside a function, and numbers made from the batch size if it is copied: a copy can't keep them."""
     if inside.draws:
         flow.unproven.setdefault(op.name, op.type)
-    if inside.pins or inside.uncopyable:
+    if (inside.pins or inside.uncopyable) and any(isinstance(state, Layout) for state in states):
         flow.uncopyable.setdefault(op.name, op.type)
 
 
@@ -79,12 +79,15 @@ def _branch(flow: Flow, op: tf.Operation) -> list[State]:
         raise flow.couples(op, _("which branch is taken depends on the examples"))
     names = [op.get_attr("then_branch"), op.get_attr("else_branch")] if "If" in op.type else op.get_attr("branches")
     joined: list[State] | None = None
+    insides: list[Flow] = []
     for branch in names:
         states, inside = _through(
             flow, named_body(op, branch.name), op.inputs[1:], [flow.state(tensor) for tensor in op.inputs[1:]], op.name
         )
-        _note_inside(flow, op, inside)
+        insides.append(inside)
         joined = states if joined is None else [_join(a, b, op) for a, b in zip(joined, states, strict=True)]
+    for inside in insides:
+        _note_inside(flow, op, inside, joined or [])
     return joined or []
 
 
@@ -99,9 +102,9 @@ def _loop(flow: Flow, op: tf.Operation) -> list[State]:
         if joined == states:
             break
         states = joined  # they only go up (fixed, size, layout, unproven): at most a few rounds a variable
-    _note_inside(flow, op, inside)
+    _note_inside(flow, op, inside, states)
     (decision,), inside = _through(flow, condition, (), states, op.name)
-    _note_inside(flow, op, inside)
+    _note_inside(flow, op, inside, states)
     if decision is SIZE and any(isinstance(state, Layout) for state in states):
         flow.uncopyable.setdefault(op.name, op.type)
     if isinstance(decision, Layout):

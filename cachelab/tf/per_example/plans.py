@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import tensorflow as tf
+
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.batch_numbers import not_copyable
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.effects import effects
-from cachelab.tf.per_example.flow import not_proven
+from cachelab.tf.per_example.flow import analyse, not_proven
 
 if TYPE_CHECKING:
     from cachelab.tf.per_example.analysis import Parameter, Problem
@@ -183,7 +185,30 @@ def can_rebuild(problem: Problem) -> bool:
         return False
     ops = ancestors([problem.loss])
     drawn = any(op.type.startswith("Stateless") and op.type[9:].startswith(("Random", "Truncated")) for op in ops)
-    return not drawn and next(effects(ops, problem.loss.graph), None) is None
+    if drawn or next(effects(ops, problem.loss.graph), None) is not None:
+        return False
+    return not problem.fixed_batch or _serves_any_batch(problem)
+
+
+def _serves_any_batch(problem: Problem) -> bool:
+    """Return whether the loss is free of numbers made from the batch size, by a trace with an open one.
+
+    A batch size that is known leaves but a constant in the graph.
+    """
+    specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in problem.inputs]
+    flows = []
+
+    def look(*tensors: tf.Tensor) -> tf.Tensor:
+        losses = tf.convert_to_tensor(problem.rebuild(tensors))
+        flows.append(analyse(tensors, [losses]))
+        return losses
+
+    try:
+        tf.function(look, input_signature=specs, autograph=False).get_concrete_function()
+    except Exception:  # noqa: BLE001  the user's function may need a known size in any way
+        return False
+    flow = flows[-1]
+    return not (flow.draws or flow.pins or flow.uncopyable or flow.unproven)
 
 
 def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:
