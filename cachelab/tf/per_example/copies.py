@@ -199,7 +199,16 @@ def in_chunks(
 
     def chunk(start: tf.Tensor) -> list[tf.Tensor]:
         stop = tf.minimum(start + size, count)
-        found = post(copy_slice(targets, some_examples(problem, start, stop), name="chunk"))
+        try:
+            copied = copy_slice(targets, some_examples(problem, start, stop), name="chunk")
+        except ValueError as error:
+            raise NotApplicableError(
+                _("TensorFlow can't copy this gradient for some of the examples: {error}").format(
+                    error=str(error).split("\n")[0]
+                ),
+                _("Leave `chunk_size` out, or use another method."),
+            ) from error
+        found = post(copied)
         for value, spec in zip(found, specs, strict=True):
             value.set_shape(spec.shape if add else [None, *spec.shape[1:]])
         return found

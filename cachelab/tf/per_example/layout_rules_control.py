@@ -68,7 +68,8 @@ def _note_inside(flow: Flow, op: tf.Operation, inside: Flow, states: Sequence[St
     """Note draws inside a function, and numbers made from the batch size if it is copied: a copy can't keep them."""
     if inside.draws:
         flow.unproven.setdefault(op.name, op.type)
-    if (inside.pins or inside.uncopyable) and any(isinstance(state, Layout) for state in states):
+    copied = [*states, *(flow.state(tensor) for tensor in op.inputs)]
+    if (inside.pins or inside.uncopyable) and any(isinstance(state, Layout) for state in copied):
         flow.uncopyable.setdefault(op.name, op.type)
 
 
