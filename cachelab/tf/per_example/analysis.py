@@ -11,7 +11,7 @@ from tensorflow.python.framework import ops
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, dependent
-from cachelab.tf.per_example.flow import FIXED, CoupledError, Flow, Layout, analyse
+from cachelab.tf.per_example.flow import FIXED, CoupledError, Flow, Kind, Layout, analyse
 from cachelab.tf.per_example.rules import Rule, Site, rule_for
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def unwrapped(variable: Any) -> Any:
 
 
 def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
-    """Follow each variable through what depends on no input, up to the ops that combine it with the examples."""
+    """Follow each variable through what depends on no example, up to the ops that combine it with the examples."""
     carried: dict[Any, dict[int, bool]] = {}
     for number, parameter in enumerate(problem.parameters):
         carried.setdefault(parameter.source.ref(), {})[number] = True
@@ -222,7 +222,7 @@ def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
             return
         if not hit or not _passes_gradient(op):
             continue
-        if any(problem.flow.state(out) is not FIXED for out in op.outputs):
+        if any(not isinstance(problem.flow.state(out), Kind) for out in op.outputs):
             _add_uses(problem, op, hit)
         else:
             _carry(op, hit, carried)

@@ -14,8 +14,8 @@ from cachelab.i18n import translate as _
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
-from cachelab.tf.per_example.methods import as_number, solve
-from cachelab.tf.per_example.plans import Plan, make_plan
+from cachelab.tf.per_example.methods import as_number, check_chunks, solve
+from cachelab.tf.per_example.plans import Plan, can_rebuild, make_plan
 from cachelab.tf.per_example.traces import Traces, converted, flat_call
 from cachelab.tf.per_example.trial import Trial
 
@@ -58,7 +58,7 @@ class Entry:
         self.problem.xla = self.jit is True or (self.jit == "auto" and suits_xla(self.problem))
         self._plan = make_plan(self.problem, self.task, self.method)
         self._trials: dict[int, Trial] = {}
-        self._traces: dict[bool, Any] = {}
+        self._traces: dict[Any, Any] = {}
 
     @property
     def plan(self) -> Plan:
@@ -84,10 +84,11 @@ class Entry:
         tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
         return found[-1]
 
-    def _compile(self, *, xla: bool) -> Any:
+    def _compile(self, *, xla: bool, chunk_size: int | None = None) -> Any:
         def work(max_norm: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
             problem = study(self._losses(tensors), self.variables, tensors, xla=xla, rebuild=self._losses)
-            return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
+            chosen = make_plan(problem, self.task, self.method)
+            return solve(problem, chosen, chunk_size=chunk_size, max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float64), *self.specs]
         function = tf.function(work, input_signature=signature, jit_compile=xla, autograph=False)
@@ -118,6 +119,13 @@ class Entry:
         if xla not in self._traces:
             self._traces[xla] = self._compile(xla=xla)
         return self._traces[xla](max_norm, *tensors)
+
+    def in_chunks(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor, size: int) -> list[tf.Tensor]:
+        """Return the results for one batch, ``size`` examples at a time, by copies that keep what is of the batch."""
+        key = ("chunks", size)
+        if key not in self._traces:
+            self._traces[key] = self._compile(xla=False, chunk_size=size)
+        return list(self._traces[key](max_norm, *tensors))
 
 
 _entries = Traces()
@@ -185,11 +193,10 @@ def run_eagerly(loss: Any, variables: list[Any], inputs: tuple[Any, ...], reques
         size = chunk_for(entry.problem, request.task, request.memory_budget)
     if size is None or size >= count:
         return list(entry(tensors, limit))
-    if entry.plan.method == "jacobian":
-        raise OptionError(
-            _("Examples that are coupled can't be taken in chunks: each chunk would be another batch."),
-            _("Leave `chunk_size` out."),
-        )
+    check_chunks(entry.plan)
+    if not can_rebuild(entry.problem):
+        # Called for a part of the batch the loss would use that part's numbers and draws.
+        return entry.in_chunks(tensors, limit, size)
     return _in_chunks(entry, tensors, limit, size, count)
 
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from tensorflow.python.ops import while_v2
-from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example.batch_numbers import not_copyable
 from cachelab.tf.per_example.copying import ancestors, copy_slice, dependent
 from cachelab.tf.per_example.effects import effects, reason
+from cachelab.tf.per_example.mapping import stacked_map
 from cachelab.tf.per_example.plans import can_rebuild
 from cachelab.tf.per_example.rules import can_split, examples_first
 
@@ -59,7 +60,7 @@ def _rebuilt(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tenso
         ]
 
     check_copyable([problem.loss], problem.inputs)
-    found = parallel_for.pfor(body, problem.count)
+    found = stacked_map(body, problem.count)
     return [
         tf.reshape(tf.broadcast_to(rows, tf.stack([problem.count, *p.shape])), [-1, *p.shape])
         for rows, p in zip(found, parameters, strict=True)
@@ -93,7 +94,7 @@ def _stacked(
         return [tf.identity(copy) for copy in copy_slice(present, mapping(index), name="example", for_pfor=True)]
 
     try:
-        found = iter(parallel_for.pfor(body, problem.count) if present else ())
+        found = iter(stacked_map(body, problem.count) if present else ())
     except (NotImplementedError, ValueError, TypeError, AttributeError) as error:
         raise NotApplicableError(
             _("TensorFlow can't vectorise this gradient: {error}").format(error=str(error).split("\n")[0]),
@@ -191,12 +192,23 @@ def in_chunks(
             ),
             _("Leave the size of the batch open (`None`) when the graph is built."),
         )
+    if problem.flow.uncopyable:
+        raise not_copyable(problem.flow)
     check_copyable(targets, cut(problem))
     count = problem.count
 
     def chunk(start: tf.Tensor) -> list[tf.Tensor]:
         stop = tf.minimum(start + size, count)
-        found = post(copy_slice(targets, some_examples(problem, start, stop), name="chunk"))
+        try:
+            copied = copy_slice(targets, some_examples(problem, start, stop), name="chunk")
+        except ValueError as error:
+            raise NotApplicableError(
+                _("TensorFlow can't copy this gradient for some of the examples: {error}").format(
+                    error=str(error).split("\n")[0]
+                ),
+                _("Leave `chunk_size` out, or use another method."),
+            ) from error
+        found = post(copied)
         for value, spec in zip(found, specs, strict=True):
             value.set_shape(spec.shape if add else [None, *spec.shape[1:]])
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
@@ -13,6 +12,7 @@ from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the regist
 from cachelab.tf.per_example.copies import check_copyable
 from cachelab.tf.per_example.copying import copy_slice
 from cachelab.tf.per_example.flow import CoupledError, Flow, Layout, not_proven
+from cachelab.tf.per_example.mapping import stacked_map
 from cachelab.tf.per_example.traces import Traces, converted
 
 if TYPE_CHECKING:
@@ -174,4 +174,4 @@ def _diagonal(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None, mixed: list
         (row,) = copy_slice([gradient], {seed.ref(): part}, name="place")
         return row * mask(place, row.dtype)
 
-    return tf.reduce_sum(parallel_for.pfor(body, places), axis=0)
+    return tf.reduce_sum(stacked_map(body, places), axis=0)

@@ -132,6 +132,21 @@ def function_def(graph: tf.Graph, name: str) -> Any:
     return None
 
 
+def node_types(op: tf.Operation) -> set[str]:
+    """Return the types of all ops in the functions that ``op`` calls, nested ones included."""
+    types: set[str] = set()
+    pending, seen = function_names(op), set()
+    while pending:
+        name = pending.pop()
+        definition = None if name in seen else function_def(op.graph, name)
+        seen.add(name)
+        for node in () if definition is None else definition.node_def:
+            types.add(node.op)
+            for value in node.attr.values():
+                pending += [value.func.name] if value.HasField("func") else [f.name for f in value.list.func]
+    return types
+
+
 def function_names(op: tf.Operation) -> list[str]:
     """Return the names of the functions that an op calls (body, branches, condition)."""
     names = []

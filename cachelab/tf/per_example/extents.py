@@ -10,6 +10,8 @@ from typing import Final
 _fresh = itertools.count()
 EXAMPLES: Final = "m"
 """The symbol of the number of examples."""
+_DERIVED: Final = "?m"
+"""How symbols begin for numbers that are made from the number of examples, such as m - 1."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class Extent:
         return cls(1, (symbol,))
 
     @classmethod
-    def unknown(cls) -> Extent:
-        """Return an extent that equals nothing else."""
-        return cls(1, (f"?{next(_fresh)}",))
+    def unknown(cls, *made_from: object) -> Extent:
+        """Return an extent that equals nothing else; it depends on the number of examples if ``made_from`` does."""
+        start = _DERIVED if any(depends_on_examples(size) for size in made_from) else "?"
+        return cls(1, (f"{start}{next(_fresh)}",))
 
     def __mul__(self, other: Extent | int) -> Extent | int:
         """Return the product."""
@@ -40,15 +43,15 @@ class Extent:
 
     __rmul__ = __mul__
 
-    def _other(self, _other: object) -> Extent:
-        return Extent.unknown()
+    def _other(self, other: object = None) -> Extent:
+        return Extent.unknown(self, other)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mod__ = __rmod__ = __rfloordiv__ = __neg__ = _other
 
     def __floordiv__(self, other: Extent | int) -> Extent | int:
         """Return the exact quotient, or an unknown where it does not divide."""
         quotient = divide(self, other)
-        return Extent.unknown() if quotient is None else quotient
+        return Extent.unknown(self, other) if quotient is None else quotient
 
 
 Size = Extent | int
@@ -78,6 +81,17 @@ def divide(size: Size, by: Size) -> Size | None:
 def mentions_examples(size: object) -> bool:
     """Return whether ``size`` is a multiple of the number of examples."""
     return isinstance(size, Extent) and EXAMPLES in size.symbols
+
+
+def derived_symbols(size: object) -> frozenset[str]:
+    """Return the symbols in ``size`` for numbers made from the number of examples, which are no multiples of it."""
+    symbols = size.symbols if isinstance(size, Extent) else ()
+    return frozenset(symbol for symbol in symbols if symbol.startswith(_DERIVED))
+
+
+def depends_on_examples(size: object) -> bool:
+    """Return whether ``size`` changes with the number of examples."""
+    return mentions_examples(size) or bool(derived_symbols(size))
 
 
 def product(sizes: object) -> Size:

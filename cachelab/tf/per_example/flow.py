@@ -1,7 +1,7 @@
 """Where the examples are in every tensor: a proof, op by op, that they stay apart.
 
-Each tensor on the way from the inputs to the loss gets a state: ``FIXED`` (depends on no input), ``SIZE`` (depends
-on the shapes of the inputs only), a :class:`Layout` (which axis counts the examples) or :class:`Unproven`. An op
+Each tensor on the way from the inputs to the loss gets a state: ``FIXED`` (the same for whatever examples), ``SIZE``
+(depends on their number only), a :class:`Layout` (which axis counts the examples) or :class:`Unproven`. An op
 that mixes examples is an error that names it. Rules for op types are in a registry, see :func:`layout_rule`.
 """
 
@@ -18,7 +18,15 @@ from tensorflow.python.framework import tensor_util
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, dependent
-from cachelab.tf.per_example.extents import EXAMPLES, Extent, Size, divide, product
+from cachelab.tf.per_example.extents import (
+    EXAMPLES,
+    Extent,
+    Size,
+    depends_on_examples,
+    divide,
+    mentions_examples,
+    product,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -70,15 +78,6 @@ class Unproven:
 State = Kind | Layout | Unproven
 Rule = "Callable[[Flow, tf.Operation], list[State]]"
 _RULES: dict[str, Any] = {}
-_SHAPE_ARGUMENTS: Final = frozenset(
-    {"Reshape", "Tile", "BroadcastTo", "Fill", "Range", "Slice", "ExpandDims", "Transpose", "Sum", "Mean", "Max", "Min"}
-    | {"TensorListFromTensor", "TensorListStack", "TensorListReserve", "TensorListSetItem", "TensorListGetItem"}
-    | {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "PartitionedCall"}
-    | {"StatefulPartitionedCall", "Pack", "ConcatV2", "Shape", "Prod", "All", "Any"}
-    | {"Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput"}
-    | {"AvgPoolGrad", "AvgPool3DGrad", "StridedSliceGrad"}
-)
-"""Ops that take shapes and places: there the size of a copy's own batch is right; elsewhere it is a number."""
 
 
 def layout_rule(*op_types: str) -> Callable[[Any], Any]:
@@ -145,31 +144,50 @@ class Flow:
         self.states: dict[Any, State] = dict(inputs)
         self.batch = batch
         self.draws: dict[Any, Layout] = {}  # random draws and constants that have rows of their own for the examples
-        self.pins: dict[Any, None] = {}
+        self.pins: dict[Any, None] = {}  # numbers made from the batch size, which copies keep
+        self.own: dict[Any, tf.Operation] = {}  # sizes of axes of examples, which are a copy's own
+        self.uncopyable: dict[str, str] = {}  # op name -> type, where neither is right
         self.unproven: dict[str, str] = {}
         self._shapes: dict[Any, list[Size]] = {}
         self._values: dict[Any, Any] = {}
 
     def run(self, targets: Sequence[tf.Tensor]) -> None:
         """Give a state to every tensor that ``targets`` depend on."""
+        from cachelab.tf.per_example.batch_numbers import find_conflicts, note_numbers
+
         sources = [ref.deref() for ref in self.states]
         for op in dependent(ancestors(targets, sources), sources):
             states = self._step(op)
             for tensor, state in zip(op.outputs, states, strict=True):
                 self.states.setdefault(tensor.ref(), state)
+                if self.state(tensor) is SIZE and self._is_the_same(tensor):
+                    self.states[tensor.ref()] = FIXED
+            note_numbers(self, op)
             if any(isinstance(state, Layout) for state in states):
-                self._pin(op)
+                self._note_iota(op)
+        find_conflicts(self)
+
+    def _is_the_same(self, tensor: tf.Tensor) -> bool:
+        """Return whether sizes are known not to depend on the number of examples."""
+        value = self.value(tensor)
+        return value is not None and not any(depends_on_examples(size) for size in value.ravel())
 
     def _step(self, op: tf.Operation) -> list[State]:
         states = [self.state(tensor) for tensor in op.inputs]
         broken = next((state for state in states if isinstance(state, Unproven)), None)
         if broken is not None:
             return [broken] * len(op.outputs)
+        if all(state is FIXED for state in states):
+            return [FIXED] * len(op.outputs)
         rule = _RULES.get(op.type)
-        if not any(isinstance(state, Layout) for state in states):
-            return rule(self, op) if getattr(rule, "creates", False) else [SIZE] * len(op.outputs)
-        found = None if rule is None else self._asked(rule, op)
-        if found is None:
+        if any(isinstance(state, Layout) for state in states):
+            found = None if rule is None else self._asked(rule, op)
+        elif getattr(rule, "creates", False):
+            made = self._asked(rule, op)
+            found = None if made is None else [SIZE if state is FIXED else state for state in made]
+        else:
+            found = [SIZE] * len(op.outputs)
+        if found is None or any(isinstance(state, Layout) and _is_square(state) for state in found):
             self.unproven[op.name] = op.type
             return [Unproven(op.name, op.type)] * len(op.outputs)
         return found
@@ -183,12 +201,10 @@ class Flow:
         except (TypeError, ValueError, IndexError, AttributeError):
             return None
 
-    def _pin(self, op: tf.Operation) -> None:
-        """Remember numbers that depend on the batch size, or that number the examples: copies would change them."""
+    def _note_iota(self, op: tf.Operation) -> None:
+        """Remember the numbers 0 to m - 1 of the examples where they are used as values: copies would change them."""
         for tensor in op.inputs:
             state = self.state(tensor)
-            if state is SIZE and (tensor.dtype.is_floating or op.type not in _SHAPE_ARGUMENTS):
-                self.pins[tensor.ref()] = None
             if isinstance(state, Layout) and state.iota and not self._stays_iota(op):
                 self.draws[tensor.ref()] = state.moved(state.axis)
 
@@ -264,7 +280,12 @@ class Flow:
             if None in sizes:
                 derived = derived_shape(self, tensor)
                 sizes = [new if old is None else old for old, new in zip(sizes, derived, strict=True)]
-            self._shapes[key] = [Extent.unknown() if size is None else size for size in sizes]
+            # Along other axes the batch size is a number, which a copy has not as its own.
+            own = None if layout is None else layout.axis
+            self._shapes[key] = [
+                Extent.unknown() if size is None or (axis != own and mentions_examples(size)) else size
+                for axis, size in enumerate(sizes)
+            ]
         return self._shapes[key]
 
     def value(self, tensor: tf.Tensor) -> np.ndarray | None:
@@ -293,6 +314,11 @@ class Flow:
             if after is not None:
                 return Layout(axis, before, after)
         return None
+
+
+def _is_square(layout: Layout) -> bool:
+    """Return whether each example has as many entries on the axis as there are examples."""
+    return mentions_examples(layout.before) or mentions_examples(layout.after)
 
 
 def analyse(inputs: Sequence[tf.Tensor], targets: Sequence[tf.Tensor], batch: int | None = None) -> Flow:

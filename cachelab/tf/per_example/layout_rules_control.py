@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from cachelab.tf.per_example.flow import Flow, State
 
-_ROUNDS = 10
-"""A loop's states only go up (fixed, size, layout), so that they settle in a few rounds."""
-
 
 def body_graph(op: tf.Operation, attribute: str) -> Any:
     """Return the FuncGraph of the function that ``op`` names in an attribute, built from its definition."""
@@ -63,14 +60,17 @@ def _through(
 def _call(flow: Flow, op: tf.Operation) -> list[State]:
     body = body_graph(op, "f")
     states, inside = _through(flow, body, op.inputs, [flow.state(tensor) for tensor in op.inputs], op.name)
-    _note_draws(flow, op, inside)
+    _note_inside(flow, op, inside, states)
     return states
 
 
-def _note_draws(flow: Flow, op: tf.Operation, inside: Flow) -> None:
-    """Note draws inside a function: they can't be kept for a copy, so that a copy would draw anew."""
-    if inside.draws or inside.pins:
+def _note_inside(flow: Flow, op: tf.Operation, inside: Flow, states: Sequence[State]) -> None:
+    """Note draws inside a function, and numbers made from the batch size if it is copied: a copy can't keep them."""
+    if inside.draws:
         flow.unproven.setdefault(op.name, op.type)
+    copied = [*states, *(flow.state(tensor) for tensor in op.inputs)]
+    if (inside.pins or inside.uncopyable) and any(isinstance(state, Layout) for state in copied):
+        flow.uncopyable.setdefault(op.name, op.type)
 
 
 @layout_rule("If", "StatelessIf", "Case", "StatelessCase")
@@ -80,12 +80,15 @@ def _branch(flow: Flow, op: tf.Operation) -> list[State]:
         raise flow.couples(op, _("which branch is taken depends on the examples"))
     names = [op.get_attr("then_branch"), op.get_attr("else_branch")] if "If" in op.type else op.get_attr("branches")
     joined: list[State] | None = None
+    insides: list[Flow] = []
     for branch in names:
         states, inside = _through(
             flow, named_body(op, branch.name), op.inputs[1:], [flow.state(tensor) for tensor in op.inputs[1:]], op.name
         )
-        _note_draws(flow, op, inside)
+        insides.append(inside)
         joined = states if joined is None else [_join(a, b, op) for a, b in zip(joined, states, strict=True)]
+    for inside in insides:
+        _note_inside(flow, op, inside, joined or [])
     return joined or []
 
 
@@ -94,14 +97,17 @@ def _branch(flow: Flow, op: tf.Operation) -> list[State]:
 def _loop(flow: Flow, op: tf.Operation) -> list[State]:
     body, condition = body_graph(op, "body"), body_graph(op, "cond")
     states = [flow.state(tensor) for tensor in op.inputs]
-    for _round in range(_ROUNDS):
+    while True:
         after, inside = _through(flow, body, (), states, op.name)
         joined = [_join(a, b, op) for a, b in zip(states, after, strict=True)]
         if joined == states:
             break
-        states = joined
-    _note_draws(flow, op, inside)
-    (decision,), _inside = _through(flow, condition, (), states, op.name)
+        states = joined  # they only go up (fixed, size, layout, unproven): at most a few rounds a variable
+    _note_inside(flow, op, inside, states)
+    (decision,), inside = _through(flow, condition, (), states, op.name)
+    _note_inside(flow, op, inside, states)
+    if decision is SIZE and any(isinstance(state, Layout) for state in states):
+        flow.uncopyable.setdefault(op.name, op.type)
     if isinstance(decision, Layout):
         raise flow.couples(op, _("how many times it goes round depends on all examples"))
     return [decision if isinstance(decision, Unproven) else state for state in states]

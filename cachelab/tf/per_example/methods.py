@@ -6,9 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
+from cachelab.errors import OptionError
+from cachelab.i18n import translate as _
 from cachelab.tf.per_example import copies
+from cachelab.tf.per_example.mapping import stacked_map
 from cachelab.tf.per_example.plans import has_ghost
 from cachelab.tf.per_example.rules import at_least_float32, squared_rows
 
@@ -76,7 +78,7 @@ class Work:
             (found,) = tf.gradients(weight, [parameter.source], grad_ys=tf.reshape(row, tf.shape(weight)))
             return tf.zeros(parameter.shape, parameter.dtype) if found is None else tf.convert_to_tensor(found)
 
-        found = parallel_for.pfor(back, self.problem.count)
+        found = stacked_map(back, self.problem.count)
         return tf.reshape(tf.cast(found, parameter.dtype), [-1, *parameter.shape])
 
     def gradients(self) -> list[tf.Tensor]:
@@ -158,6 +160,10 @@ def scaled_sum(gradient: tf.Tensor, factors: tf.Tensor, parameter: Parameter) ->
 
 def solve(problem: Problem, plan: Plan, *, chunk_size: int | None = None, max_norm: Any = None) -> list[tf.Tensor]:
     """Return the results of a task as tensors of the problem's graph (``norms``: a list of one)."""
+    if chunk_size is not None and problem.batch is not None and chunk_size >= problem.batch:
+        chunk_size = None
+    if chunk_size is not None:
+        check_chunks(plan)
     if plan.method == "loop":
         return _looped(problem, plan.task, max_norm)
     work = Work(problem, plan)
@@ -168,6 +174,17 @@ def solve(problem: Problem, plan: Plan, *, chunk_size: int | None = None, max_no
         return results
     specs = [tf.TensorSpec(result.shape, result.dtype) for result in results]
     return copies.in_chunks(problem, results, chunk_size, specs, add=plan.task == "clipped")
+
+
+def check_chunks(plan: Plan) -> None:
+    """Refuse chunks where each would be another batch, as it is for a Jacobian."""
+    if plan.method == "jacobian":
+        raise OptionError(
+            _("A Jacobian can't be taken in chunks: each chunk would be another batch. {reason}").format(
+                reason=plan.reason
+            ),
+            _("Leave `chunk_size` out."),
+        )
 
 
 def _looped(problem: Problem, task: str, max_norm: Any) -> list[tf.Tensor]:

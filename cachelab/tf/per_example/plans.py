@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import tensorflow as tf
+
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example.batch_numbers import not_copyable
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.effects import effects
-from cachelab.tf.per_example.flow import not_proven
+from cachelab.tf.per_example.flow import analyse, not_proven
 
 if TYPE_CHECKING:
     from cachelab.tf.per_example.analysis import Parameter, Problem
@@ -117,6 +120,8 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
             ),
             _("Leave the size of the batch open (`None`) when the graph is built, or use another method."),
         )
+    if method in _COPIES and problem.flow.uncopyable:
+        raise not_copyable(problem.flow)
     if method in _COPIES:
         return _uniform(problem, task, method, _("As asked for."))
     return _ruled(problem, task, method)
@@ -132,6 +137,10 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
 def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
+    if fallen and method == "auto" and problem.flow.uncopyable:
+        name, op_type = next(iter(problem.flow.uncopyable.items()))
+        reason = _("{reason}; op `{op}` ({type}) uses the batch size in a way that a copy for one example can't keep.")
+        return _uniform(problem, task, "jacobian", reason.format(reason=fallen[0].reason, op=name, type=op_type))
     if fallen and method == "auto" and not can_rebuild(problem) and (problem.fixed_batch or problem.loops):
         if problem.fixed_batch:
             reason = _(
@@ -171,11 +180,35 @@ def can_rebuild(problem: Problem) -> bool:
 
     Any random draw, one for all examples too, would be drawn anew.
     """
-    if problem.rebuild is None or problem.flow.draws or problem.flow.pins:
+    flow = problem.flow
+    if problem.rebuild is None or flow is None or flow.draws or flow.pins or flow.uncopyable or flow.unproven:
         return False
     ops = ancestors([problem.loss])
     drawn = any(op.type.startswith("Stateless") and op.type[9:].startswith(("Random", "Truncated")) for op in ops)
-    return not drawn and next(effects(ops, problem.loss.graph), None) is None
+    if drawn or next(effects(ops, problem.loss.graph), None) is not None:
+        return False
+    return not problem.fixed_batch or _serves_any_batch(problem)
+
+
+def _serves_any_batch(problem: Problem) -> bool:
+    """Return whether the loss is free of numbers made from the batch size, by a trace with an open one.
+
+    A batch size that is known leaves but a constant in the graph.
+    """
+    specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in problem.inputs]
+    flows = []
+
+    def look(*tensors: tf.Tensor) -> tf.Tensor:
+        losses = tf.convert_to_tensor(problem.rebuild(tensors))
+        flows.append(analyse(tensors, [losses]))
+        return losses
+
+    try:
+        tf.function(look, input_signature=specs, autograph=False).get_concrete_function()
+    except Exception:  # noqa: BLE001  the user's function may need a known size in any way
+        return False
+    flow = flows[-1]
+    return not (flow.draws or flow.pins or flow.uncopyable or flow.unproven)
 
 
 def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:

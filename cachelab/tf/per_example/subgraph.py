@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
-from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.errors import NameNotFoundError, NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import REF_OFFSET, ancestors, copy_slice, dependent
 from cachelab.tf.per_example.effects import effects, reason
 from cachelab.tf.per_example.inlining import make_functions_convertible
+from cachelab.tf.per_example.mapping import stacked_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +155,7 @@ def _map(
         return [tf.identity(copy) for copy in copy_slice(varying, mapping, name="one_call")]
 
     try:
-        return parallel_for.pfor(body, count)
+        return stacked_map(body, count)
     except (NotImplementedError, ValueError) as error:
         raise NotApplicableError(
             _("TensorFlow can't vectorise an op of these calls: {error}").format(error=str(error).split("\n")[0]),
