@@ -34,7 +34,7 @@ MUTANTS = (
     Mutant(
         "a random draw is no source",
         "explain/variant.py",
-        '            mask |= self._bit(Slot("draw", row))',
+        '            mask |= self._bit(Slot("frozen" if row in self.frozen else "draw", row))',
         "            pass",
     ),
     Mutant(
@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "an op with an effect may be recomputed",
         "explain/verdicts.py",
-        "        if row not in flat.effects:\n            return False\n",
-        "        if True:\n            return False\n",
+        "        if row not in flat.effects:\n            return row in",
+        "        if True:\n            return row in",
     ),
     Mutant(
         "the walk goes on behind a fed tensor",
@@ -155,8 +155,38 @@ MUTANTS = (
     Mutant(
         "an untaken branch counts as a source",
         "explain/variant.py",
-        "                return [ref for ref in data if ref[0] in ran] or data",
-        "                return data",
+        "        kept = [ref for ref, gone in zip(refs, out, strict=True) if not gone] or list(refs)\n",
+        "        kept = list(refs)\n",
+    ),
+    Mutant(
+        "a branch that shows no op of its own counts as taken",
+        "explain/variant.py",
+        "            if len(left) == 1:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "what optimisation ran itself is drawn anew in each call",
+        "explain/variant.py",
+        '"frozen" if row in self.frozen else "draw"',
+        '"draw"',
+    ),
+    Mutant(
+        "what optimisation ran itself is the same in every signature",
+        "explain/history.py",
+        '("frozen", call.session, plan.id)',
+        '("frozen", call.session)',
+    ),
+    Mutant(
+        "a source that changed is said to be the same",
+        "views/sources.py",
+        '        if here.get(source, "") == there.get(source)\n',
+        "        if True\n",
+    ),
+    Mutant(
+        "a check that the result does not depend on is left out",
+        "modes/live_plan.py",
+        " | self._unchecked(needed, serve)\n",
+        "\n",
     ),
     Mutant(
         "a write in an untaken branch counts",

@@ -28,6 +28,7 @@ WITH_TENSORFLOW = (
     "tests/engine/test_engine_verdicts.py",
     "tests/engine/test_engine_kinds.py",
     "tests/engine/test_engine_kinds_structure.py",
+    "tests/engine/test_engine_kinds_sources.py",
 )
 FUZZ = range(5_000, 5_040)
 LIMIT = 120
@@ -91,6 +92,7 @@ STAGES = {
     "rule": lambda: _pytest("tests/explain/test_explain_rule.py", "tests/explain/test_explain_orders.py"),
     "property": lambda: _pytest("tests/explain/test_explain_properties.py", "tests/explain/test_explain_loops.py"),
     "engine": lambda: _pytest(*WITH_TENSORFLOW),
+    "live": lambda: _pytest("tests/modes/test_modes_live_kinds.py"),
     "fuzz": _fuzz,
 }
 
