@@ -8,7 +8,7 @@ import { time } from "../shared/strings.js";
 import type { Gutters } from "./gutter.js";
 import type { RecordingRow } from "./link.js";
 import { linkOf } from "./links.js";
-import type { CellMarks } from "./marks.js";
+import { type CellMarks, teller } from "./marks.js";
 import { swatch } from "./swatches.js";
 import { percent } from "./words.js";
 
@@ -89,12 +89,12 @@ export class Badges {
 
   private ofOps(made: CellMarks, text: string): Told | null {
     const { trans } = this;
-    if (!made.made) return null;
+    if (!made.made || !made.marks.length) return null;
     const said = made.again
       ? trans._n("%2 of %1 op made here was recomputed", "%2 of %1 ops made here were recomputed", made.made, made.again)
       : trans._n("the op made here was not recomputed", "none of %1 ops made here was recomputed", made.made);
     const rerun = made.marks.every((mark) => mark.rerun);
-    return this.aged({ letter: made.again ? "r" : "c", text: said, name: made.marks[0].name, old: false }, text !== made.source, rerun);
+    return this.aged({ letter: made.again ? "r" : "c", text: said, name: teller(made.marks).name, old: false }, text !== made.source, rerun);
   }
 
   private aged(told: Told, edited: boolean, rerun: boolean): Told {

@@ -80,8 +80,14 @@ export class GraphPanel implements Panel {
     this.nodes.replaceChildren(...elements(false));
     this.view.size(this.picture.w, this.picture.h);
     const after = this.picture.items.find((item) => item.group.id === keep);
-    if (fresh || !before) this.fit();
-    else if (after) this.view.shift(before.x - after.x, before.y - after.y);
+    // What was acted on stays where it was, unless the smaller or larger picture would lie outside of the window then.
+    if (fresh || !before || !after) this.fit();
+    else {
+      this.view.shift(before.x - after.x, before.y - after.y);
+      this.view.settle(this.picture.w, this.picture.h);
+      this.view.show(after.x, after.y, after.w, Math.min(after.h, 80), 0);
+      this.placeLegend();
+    }
     this.view.bounds(this.picture.items, this.drawn, this.picture.segments, this.paths);
     if (hadFocus) this.focus(keep);
     else this.roving();
@@ -136,6 +142,7 @@ export class GraphPanel implements Panel {
   show(id: string): void {
     const item = this.picture.items.find((one) => one.group.id === id);
     if (item) this.view.show(item.x, item.y, item.w, Math.min(item.h, 80));
+    this.placeLegend();
   }
 
   /** Into the emptiest corner; below the graph where every corner is taken. */

@@ -16,6 +16,12 @@ interface Bounded {
   attached: boolean;
 }
 
+/** Where a picture of `size` pixels that begins at `at` goes in a window: wholly into it, or with no room left empty. */
+export function settled(at: number, size: number, room: number, margin = 24): number {
+  const [low, high] = size <= room ? [0, room - size] : [room - size - margin, margin];
+  return Math.min(high, Math.max(low, at));
+}
+
 /** Box around the points of a path: left, top, width, height. */
 export function bounds(d: string): [number, number, number, number] {
   const numbers = d.match(/-?[\d.]+/g)?.map(Number) ?? [0, 0];
@@ -52,10 +58,13 @@ export class View {
     svg.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     svg.addEventListener("pointerdown", (event) => this.onDown(event));
     new ResizeObserver(() => {
-      const before = this.width;
+      const before = { width: this.width, height: this.height };
       this.width = frame.clientWidth || this.width;
       this.height = frame.clientHeight || this.height;
-      if (Math.abs(this.width - before) < 2) return;
+      if (Math.abs(this.width - before.width) < 2) {
+        if (Math.abs(this.height - before.height) >= 2) this.on.fitted();
+        return;
+      }
       this.size(this.w, this.h);
       this.fit(this.w, this.h);
     }).observe(frame);
@@ -110,6 +119,13 @@ export class View {
     this.apply();
   }
 
+  /** Bring a picture of `w` × `h` back into the window. */
+  settle(w: number, h: number): void {
+    this.x = settled(this.x, w * this.k, this.width);
+    this.y = settled(this.y, h * this.k, this.height);
+    this.apply();
+  }
+
   pan(dx: number, dy: number): void {
     this.x += dx;
     this.y += dy;
@@ -117,8 +133,7 @@ export class View {
   }
 
   /** Bring a box into the window, moving as little as needed. */
-  show(x: number, y: number, w: number, h: number): void {
-    const margin = 24;
+  show(x: number, y: number, w: number, h: number, margin = 24): void {
     const move = (at: number, size: number, room: number): number =>
       at < margin ? margin - at : at + size > room - margin ? Math.max(room - margin - at - size, margin - at) : 0;
     const dx = move(x * this.k + this.x, w * this.k, this.width);
