@@ -13,6 +13,8 @@ import { swatch } from "./swatches.js";
 import { percent } from "./words.js";
 
 const CLASS = "cachelab-Badge";
+/** Class of a cell that has a badge: it leaves room for it. */
+const ROOM = "cachelab-Badged";
 
 interface Told {
   letter: string;
@@ -69,6 +71,7 @@ export class Badges {
       if (before?.dataset.key === key) continue;
       before?.remove();
       if (told) cell.node.append(this.badge(told, key));
+      cell.toggleClass(ROOM, told !== null);
     }
   }
 
@@ -107,8 +110,10 @@ export class Badges {
     badge.type = "button";
     badge.className = told.old ? `${CLASS} cachelab-Old` : CLASS;
     badge.dataset.key = key;
-    badge.append(swatch(told.letter), told.text);
-    badge.title = this.trans.__("Open the explorer of %1", told.name);
+    const text = document.createElement("span");
+    text.textContent = told.text;
+    badge.append(swatch(told.letter), text);
+    badge.title = `${told.text}\n${this.trans.__("Open the explorer of %1", told.name)}`;
     badge.addEventListener("click", () => this.open(this.panel, told.name));
     return badge;
   }

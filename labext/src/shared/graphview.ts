@@ -7,6 +7,7 @@ import { type Item, Layout, type Picture } from "./layout.ts";
 import { type Legend, legend } from "./legend.ts";
 import { edgeClass, look } from "./paint.ts";
 import { definitions } from "./shapes.ts";
+import { executed } from "./statuses.ts";
 import { t } from "./strings.ts";
 import { bounds, View } from "./view.ts";
 
@@ -38,7 +39,7 @@ export class GraphPanel implements Panel {
     this.legend = legend(app);
     this.frame.append(this.svg);
     this.element.append(this.frame, this.legend);
-    this.view = new View(this.frame, this.svg, layer, { moved: () => this.view.cull(), fitted: () => this.placeLegend() });
+    this.view = new View(this.frame, this.svg, layer, { moved: () => this.view.cull(), fitted: () => this.placeLegend(), resized: () => this.begin() });
     this.svg.addEventListener("click", (event) => this.onClick(event));
     this.svg.addEventListener("keydown", (event) => this.onKey(event));
   }
@@ -81,8 +82,10 @@ export class GraphPanel implements Panel {
     this.view.size(this.picture.w, this.picture.h);
     const after = this.picture.items.find((item) => item.group.id === keep);
     // What was acted on stays where it was, unless the smaller or larger picture would lie outside of the window then.
-    if (fresh || !before || !after) this.fit();
-    else {
+    if (fresh || !before || !after) {
+      if (fresh) this.begin();
+      else this.fit();
+    } else {
       this.view.shift(before.x - after.x, before.y - after.y);
       this.view.settle(this.picture.w, this.picture.h);
       this.view.show(after.x, after.y, after.w, Math.min(after.h, 80), 0);
@@ -136,6 +139,22 @@ export class GraphPanel implements Panel {
         if (segment.arrow) this.paths[i].setAttribute("marker-end", `url(#${this.id}-aI)`);
       });
     this.roving();
+  }
+
+  /** A picture that the window does not hold begins with what ran in the shown call, not with what none of its fetches needs. */
+  private begin(): void {
+    this.fit();
+    const status = this.app.statuses();
+    const first = this.picture.items
+      .filter(({ group }) => group.parent === this.app.tree().root && group.rows.some((row) => executed(status[row])))
+      .sort((a, b) => a.x - b.x || a.y - b.y)[0];
+    if (!first) return;
+    const box = this.view.onScreen(first.x, first.y, first.w, Math.min(first.h, 80));
+    const { width, height } = this.view.window();
+    if (box.x + box.w <= width && box.y + box.h <= height) return;
+    this.view.pan(8 - box.x, 8 - box.y);
+    this.view.settle(this.picture.w, this.picture.h);
+    this.placeLegend();
   }
 
   /** Bring the selected node into view. */

@@ -40,7 +40,7 @@ export class View {
   private readonly frame: HTMLElement;
   private readonly svg: SVGSVGElement;
   private readonly layer: SVGGElement;
-  private readonly on: { moved(): void; fitted(): void };
+  private readonly on: { moved(): void; fitted(): void; resized(): void };
   private things: Bounded[] = [];
   private queued = 0;
   private sized = false;
@@ -50,7 +50,7 @@ export class View {
   private w = 0;
   private h = 0;
 
-  constructor(frame: HTMLElement, svg: SVGSVGElement, layer: SVGGElement, on: { moved(): void; fitted(): void }) {
+  constructor(frame: HTMLElement, svg: SVGSVGElement, layer: SVGGElement, on: { moved(): void; fitted(): void; resized(): void }) {
     this.frame = frame;
     this.svg = svg;
     this.layer = layer;
@@ -66,7 +66,7 @@ export class View {
         return;
       }
       this.size(this.w, this.h);
-      this.fit(this.w, this.h);
+      this.on.resized();
     }).observe(frame);
   }
 
