@@ -50,6 +50,18 @@ def panel(open_notebook, lab_with_extension):
     return make
 
 
+def test_whoever_shows_the_panel_is_in_it(panel):
+    shown = panel("shown.ipynb")
+    inside = "() => document.querySelector('.cachelab-Panel').contains(document.activeElement)"
+    wait_true(shown.page, inside)
+    shown.book.run(1)
+    shown.wait_rows("Recordings", [["first", "[2]", "3", "50 %", "60 ms"]])
+    shown.js("panel.content.node.focus();")
+    show_panel(shown.book)
+    wait_true(shown.page, inside)
+    assert shown.page.evaluate("document.activeElement.dataset.key") == "row-first"
+
+
 def test_recordings_and_calls_are_listed_as_cells_run(panel, violations):
     shown = panel("listed.ipynb")
     shown.node.get_by_text("No recordings yet").wait_for()

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { buildTree, type Tree } from "../../labext/src/shared/hierarchy.ts";
+import { arrange, buildTree, type Tree } from "../../labext/src/shared/hierarchy.ts";
 import { type Item, Layout, type Picture } from "../../labext/src/shared/layout.ts";
 import { all, graphOf, type Op, randomOps } from "./helpers.ts";
 
@@ -156,4 +156,19 @@ test("labels too long for a box are cut visibly and kept whole elsewhere", () =>
   assert.match(picture.items[0].label, /…/);
   assert.ok(picture.items[0].w >= picture.items[0].label.length * 7);
   assert.equal(picture.items[0].group.label, name);
+});
+
+test("what stands aside is drawn below everything else, and nothing else changes its place in the order", () => {
+  const ops: Op[] = [["init_a"], ["init_b", "init_a"], ["x"], ["y", "x"], ["gradients/y", "y"], ["init", "^init_b"]];
+  const graph = graphOf(ops);
+  const tree = buildTree(graph, all(graph), new Set());
+  arrange(tree, tree.root);
+  const late = new Set(tree.root.children.filter((child) => child.id.startsWith("init")));
+  assert.equal(late.size, 3);
+  const { items } = new Layout(tree, new Set(), late).draw(new Set());
+  const tops = (wanted: boolean): number[] => items.filter((item) => late.has(item.group) === wanted).map((item) => item.y);
+  const bottoms = items.filter((item) => !late.has(item.group)).map((item) => item.y + item.h);
+  assert.ok(Math.min(...tops(true)) >= Math.max(...bottoms));
+  const plain = new Layout(tree, new Set()).draw(new Set()).items;
+  assert.equal(plain.length, items.length);
 });

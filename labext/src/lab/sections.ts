@@ -9,8 +9,8 @@ import { bar } from "./swatches.js";
 import { percent } from "./words.js";
 
 /** Characters of a recording's name and of a call's fetches; the whole is in the title. */
-const NAME = 26;
-const FETCHES = 34;
+const NAME = 20;
+const FETCHES = 18;
 
 export function section(title: string, note: string, ...content: (Node | string)[]): HTMLElement {
   return h("section", { "aria-label": title }, h("h3", {}, title, note ? h("span", {}, note) : null), content);

@@ -5,6 +5,7 @@ import { h, s } from "./dom.ts";
 import { drawItem, type Drawn, paintItem } from "./nodes.ts";
 import { type Item, Layout, type Picture } from "./layout.ts";
 import { type Legend, legend } from "./legend.ts";
+import { aside } from "./opening.ts";
 import { edgeClass, look } from "./paint.ts";
 import { definitions } from "./shapes.ts";
 import { executed } from "./statuses.ts";
@@ -66,7 +67,7 @@ export class GraphPanel implements Panel {
     const graph = app.graph();
     let layout = this.layouts.get(graph.id);
     if (!layout) {
-      layout = new Layout(app.tree(), app.fetched());
+      layout = new Layout(app.tree(), app.fetched(), aside(app));
       this.layouts.set(graph.id, layout);
     }
     const keep = app.state.selected?.id ?? this.focused;

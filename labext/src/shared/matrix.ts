@@ -4,6 +4,7 @@ import type { App, Key, Panel } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { why } from "./explain.ts";
 import type { Group } from "./hierarchy.ts";
+import { aside } from "./opening.ts";
 import { MIX_ORDER, painted as shown, STATUSES } from "./statuses.ts";
 import { count, shorten, t, timeColumn } from "./strings.ts";
 import { sourceRows } from "./sources.ts";
@@ -107,7 +108,9 @@ export class MatrixPanel implements Panel {
   private groups(): { group: Group; depth: number }[] {
     const groups: { group: Group; depth: number }[] = [];
     const walk = (group: Group, depth: number): void => {
-      for (const child of group.children) {
+      // As in the graph: what the first shown call needs comes first.
+      const last = group.parent ? new Set<Group>() : aside(this.app);
+      for (const child of [...group.children].sort((a, b) => Number(last.has(a)) - Number(last.has(b)))) {
         groups.push({ group: child, depth });
         if (this.isOpen(child) && child.arranged) walk(child, depth + 1);
       }
