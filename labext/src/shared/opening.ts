@@ -50,7 +50,7 @@ export function initiallyOpen(app: App): ReadonlySet<string> {
     }
   }
   const open = new Set<string>();
-  let shown = root.children.length;
+  let shown = root.children.length - aside(app).size;
   const heap: Group[] = root.children.filter((child) => child.kind !== "op");
   const worth = (group: Group): number => group.rows.reduce((sum, row) => sum + weight[row], 0);
   const whole = redundant ? weight.reduce((sum, one) => sum + one, 0) : 0;

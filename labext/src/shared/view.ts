@@ -132,10 +132,10 @@ export class View {
     this.apply();
   }
 
-  /** Bring a box into the window, moving as little as needed. */
+  /** Bring a box into the window if it does not lie in it, with some margin, moving as little as needed. */
   show(x: number, y: number, w: number, h: number, margin = 24): void {
     const move = (at: number, size: number, room: number): number =>
-      at < margin ? margin - at : at + size > room - margin ? Math.max(room - margin - at - size, margin - at) : 0;
+      at >= 0 && at + size <= room ? 0 : at < margin ? margin - at : at + size > room - margin ? Math.max(room - margin - at - size, margin - at) : 0;
     const dx = move(x * this.k + this.x, w * this.k, this.width);
     const dy = move(y * this.k + this.y, h * this.k, this.height);
     if (dx || dy) this.pan(dx, dy);
