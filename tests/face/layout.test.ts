@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { App } from "../../labext/src/shared/app.ts";
 import { arrange, buildTree, type Tree } from "../../labext/src/shared/hierarchy.ts";
 import { type Item, Layout, type Picture } from "../../labext/src/shared/layout.ts";
+import { aside } from "../../labext/src/shared/opening.ts";
 import { all, graphOf, type Op, randomOps } from "./helpers.ts";
 
 function draw(ops: readonly Op[], open: (tree: Tree, picture: Picture) => string[] = () => []): { picture: Picture; layout: Layout; tree: Tree; opened: Set<string> } {
@@ -171,4 +173,18 @@ test("what stands aside is drawn below everything else, and nothing else changes
   assert.ok(Math.min(...tops(true)) >= Math.max(...bottoms));
   const plain = new Layout(tree, new Set()).draw(new Set()).items;
   assert.equal(plain.length, items.length);
+});
+
+test("only a crowd of what the first shown call does not need stands aside", () => {
+  const found = (crowd: number): string[] => {
+    const ops: Op[] = [["model/a"], ["model/b", "model/a"], ["loss", "model/b"], ...Array.from({ length: crowd }, (_, i): Op => [`w${"abcdefgh"[i]}_init`])];
+    const graph = graphOf(ops);
+    const tree = buildTree(graph, all(graph), new Set());
+    arrange(tree, tree.root);
+    const status = Uint8Array.from(ops, ([name]) => (name.endsWith("_init") ? 7 : 0));
+    const app = { tree: () => tree, statuses: () => status } as unknown as App;
+    return [...aside(app)].flatMap((group) => [...group.rows].map((row) => graph.name[row]));
+  };
+  assert.deepEqual(found(2), []);
+  assert.deepEqual(found(8), [..."abcdefgh"].map((letter) => `w${letter}_init`));
 });

@@ -4,7 +4,7 @@ import { type App, type Key, modeName, type Panel } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { chain, sentence } from "./explain.ts";
 import { type Group, mix } from "./hierarchy.ts";
-import { executed, MIX_ORDER, STATUSES } from "./statuses.ts";
+import { executed, MIX_ORDER, painted, STATUSES } from "./statuses.ts";
 import { bytes, count, ops, plural, t, time } from "./strings.ts";
 import { counted } from "./sums.ts";
 import { swatch } from "./widgets.ts";
@@ -57,8 +57,8 @@ export class InspectorPanel implements Panel {
       hidden
         ? h("p", { class: "say q" }, t("Its status is hidden until you reveal."))
         : [
-            h("div", { class: "now" }, swatch(cell.status), h("b", {}, t(STATUSES[cell.status].name)), h("span", { class: "q" }, t("in call {call}, {evidence}", { call: execution.label(entry), evidence: t(cell.evidence) }))),
-            h("p", { class: "say" }, h("b", {}, said.lead), " ", prose(said.body)),
+            h("div", { class: "now" }, swatch(painted(cell.status, graph.bookkeeping[row])), h("b", {}, t(STATUSES[cell.status].name)), h("span", { class: "q" }, t("in call {call}, {evidence}", { call: execution.label(entry), evidence: t(cell.evidence) }))),
+            h("p", { class: "say" }, h("b", {}, said.lead), " ", prose(said.body), graph.bookkeeping[row] ? ` ${t("Bookkeeping: not counted.")}` : ""),
           ],
       h(
         "div",
@@ -98,7 +98,7 @@ export class InspectorPanel implements Panel {
       h(
         "tbody",
         {},
-        line(modeName(mode), (i) => swatch(cells[i].status), false),
+        line(modeName(mode), (i) => swatch(painted(cells[i].status, app.graph().bookkeeping[row])), false),
         line(t("evidence"), (i) => h("abbr", { title: t(cells[i].evidence) }, cells[i].evidence.charAt(0))),
         line("ms", (i) => ms(cells[i].status, cells[i].seconds)),
         // The recorded calls were cold and traced: only a replay of them can be compared.
