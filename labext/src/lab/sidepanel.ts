@@ -43,8 +43,7 @@ export class SidePanel extends Widget {
     this.node.tabIndex = -1;
     this.node.setAttribute("role", "region");
     this.node.setAttribute("aria-label", "CacheLab");
-    // Keys here are not the notebook's shortcuts.
-    this.node.dataset.lmSuppressShortcuts = "true";
+    // JupyterLab's own shortcuts work from here as well; those of the notebook have selectors that do not reach the panel.
     tracker.currentChanged.connect(this.follow, this);
     tracker.activeCellChanged.connect(this.onCell, this);
     gutters.changed.connect(this.later, this);
