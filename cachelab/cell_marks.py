@@ -158,7 +158,8 @@ def cell_marks(book: CellBook, recorded: Iterable[Recorded]) -> tuple[list[dict[
     book
         What was executed.
     recorded
-        The recordings, latest first: each line tells of the latest one in which it took part.
+        The recordings, latest first. A line that made ops tells of the one that recomputed most executions of them, of
+        those since its cell ran last; a line that issued calls, or whose ops were never recomputed, of the latest one.
     """
     found: dict[str, dict[Execution, dict[int, tuple[Recorded, LineMark]]]] = {}
     for recording in recorded:
@@ -173,9 +174,20 @@ def cell_marks(book: CellBook, recorded: Iterable[Recorded]) -> tuple[list[dict[
             for cell in cells:
                 texts = found.setdefault(cell, {})
                 same = next((known for known in texts if known.text == execution.text), execution)
-                texts.setdefault(same, {}).setdefault(line, (recording, mark))
+                lines = texts.setdefault(same, {})
+                known = lines.get(line)
+                if known is None or _tells_more(book, cell, (recording, mark), known):
+                    lines[line] = (recording, mark)
     order = sorted(found, key=lambda cell: -_last(book, cell, found[cell]).number)
     return _bounded([_cell(book, cell, found[cell]) for cell in order])
+
+
+def _tells_more(
+    book: CellBook, cell: str, earlier: tuple[Recorded, LineMark], later: tuple[Recorded, LineMark]
+) -> bool:
+    """Tell whether a line shows an earlier mark although there is a later one: it recomputed more of the same ops."""
+    rerun = [book.ran_after(cell, recording.origin.number) for recording, _mark in (earlier, later)]
+    return rerun[0] == rerun[1] and later[1].runs is None and earlier[1].again > later[1].again
 
 
 def _placed(origin: Origin, mark: LineMark) -> tuple[Execution, int] | None:

@@ -98,6 +98,11 @@ class LineMark:
         return next((letter for letter in "rsc" if letters[letter]), next((q for q in words.ORDER if letters[q]), "x"))
 
     @property
+    def again(self) -> int:
+        """The recomputed executions of the ops that the line made."""
+        return 0 if self.ops is None else self.ops.letters["r"]
+
+    @property
     def shown(self) -> OpSums | RunSums:
         """The sums whose op time the mark shows: those of the run calls, where the line made any."""
         sums = self.runs if self.runs is not None else self.ops

@@ -135,6 +135,11 @@ def test_recorded_cell_carries_a_badge_that_goes_stale_when_it_is_edited(open_no
     badge = book.page.locator(".jp-Cell >> nth=1").locator(".cachelab-Badge")
     badge.get_by_text("80 % of op time recomputed, 278 ms of 349 ms").wait_for()
     assert book.page.locator(".cachelab-Badge").count() == 1
+    # A cell that is not the active one clips what leaves its box.
+    inner, outer = badge.bounding_box(), book.page.locator(".jp-Cell >> nth=1").bounding_box()
+    assert inner["y"] >= outer["y"]
+    code = book.page.locator(".jp-Cell >> nth=1").locator(".jp-InputArea-editor").bounding_box()
+    assert inner["y"] + inner["height"] <= code["y"]
     book.js("book.activeCellIndex = 0;")
     command(book, "notebook:insert-cell-above")
     moved = book.page.locator(".jp-Cell >> nth=2").locator(".cachelab-Badge")

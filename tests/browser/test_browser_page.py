@@ -165,6 +165,55 @@ def test_scopes_open_and_close_by_mouse_and_keyboard(explorer):
     assert explorer.focused() == "loss"
 
 
+def test_whatever_opens_or_closes_the_graph_stays_in_view_and_the_legend_off_everything(explorer):
+    def clear():
+        frame = explorer.root.locator(".gp").bounding_box()
+        legend = explorer.root.locator(".lg").bounding_box()
+        corner = "corner" in explorer.root.locator(".lg").get_attribute("class").split()
+        top = explorer.root.locator(".step").bounding_box()["y"]
+        assert legend["y"] + legend["height"] <= top + 1
+        for node in explorer.root.locator("svg.graph [data-id] .body").all():
+            box = node.bounding_box()
+            assert box["x"] >= frame["x"] - 5
+            assert box["y"] >= frame["y"] - 5
+            assert box["y"] + box["height"] <= frame["y"] + frame["height"] + 5
+            apart = (
+                box["x"] + box["width"] <= legend["x"] or legend["x"] + legend["width"] <= box["x"]
+                or box["y"] + box["height"] <= legend["y"] or legend["y"] + legend["height"] <= box["y"]
+            )  # fmt: skip
+            assert apart or not corner
+
+    for scope in ("loss", "gradients", "head"):
+        explorer.node(scope).press("Enter")
+    explorer.node("enc/Tanh").press("Enter")
+    for _ in range(2):
+        explorer.button("Close all").click()
+        clear()
+        explorer.button("Fit the graph").click(timeout=5_000)
+    explorer.node("gradients").click()
+    explorer.node("gradients").press("Enter")
+    clear()
+
+
+def test_bars_of_a_mode_show_as_saved_only_what_did_not_run(explorer):
+    def parts(call):
+        return explorer.root.locator(f'.stp [data-entry="{call}"] .bar i').evaluate_all(
+            "all => all.map(e => e.className)"
+        )
+
+    assert parts(0) == ["C"]
+    explorer.mode("variable").click()
+    assert parts(0) == ["C"]
+    assert parts(2) == ["R", "C", "S"]
+    explorer.root.locator('.stp [data-entry="2"]').click()
+    assert "op time" in explorer.root.locator(".figs").inner_text()
+    # Nobody replayed the calls as they were: the recorded times, cold and traced, are no match for those of a replay.
+    assert "run " not in explorer.root.locator(".figs").inner_text()
+    assert "357 ms replayed, 356 ms as recorded" in explorer.mode("run").inner_text()
+    explorer.node("enc/Tanh").click()
+    assert "in run" not in explorer.root.locator(".ins").inner_text()
+
+
 def test_arrows_follow_edges(explorer):
     explorer.node("enc/MatMul").focus()
     seen = []
@@ -186,7 +235,16 @@ def test_search_opens_the_way_to_an_op(explorer):
     assert explorer.node("gradients/L2Loss_1_grad").get_attribute("aria-pressed") == "true"
     assert "gradients/L2Loss_1_grad" in explorer.root.locator(".ins .hd").inner_text()
     explorer.root.locator(".find").fill("no such op")
-    assert "No op of this name" in explorer.root.locator(".found").inner_text()
+    assert "No op or scope of this name" in explorer.root.locator(".found").inner_text()
+
+
+def test_search_finds_scopes_first(explorer):
+    explorer.root.locator(".find").fill("gradients")
+    first = explorer.root.get_by_role("option").first
+    assert first.inner_text().split() == ["gradients", "scope,", "5", "ops"]
+    explorer.root.locator(".find").press("Enter")
+    assert explorer.node("gradients").get_attribute("aria-pressed") == "true"
+    assert explorer.root.locator(".ins .hd").inner_text().split() == ["gradients", "5", "ops"]
 
 
 def test_inspector_gives_cause_chain_and_place(explorer):
@@ -227,11 +285,11 @@ def test_legend_counts_and_dims(explorer):
 def test_steps_go_by_keys_and_play(explorer):
     explorer.root.locator('.stp [aria-current="step"]').focus()
     explorer.page.keyboard.press("End")
-    assert "Call 5 of 6" in explorer.root.locator(".say").first.inner_text()
+    assert "Call 5 of 0–5" in explorer.root.locator(".say").first.inner_text()
     explorer.page.keyboard.press("Home")
-    assert "Call 0 of 6" in explorer.root.locator(".say").first.inner_text()
+    assert "Call 0 of 0–5" in explorer.root.locator(".say").first.inner_text()
     explorer.button("Play").click()
-    explorer.root.get_by_text("Call 2 of 6").wait_for()
+    explorer.root.get_by_text("Call 2 of 0–5").wait_for()
     explorer.button("Pause").click()
 
 
@@ -267,6 +325,33 @@ def test_table_says_all_that_the_graph_says(explorer):
     assert rows.count() == 4
     explorer.root.get_by_role("button", name="time").click()
     assert rows.nth(0).locator("th").inner_text() == "enc/MatMul"
+
+
+def test_long_names_leave_room_in_the_table(open_page):
+    record = face_samples.record()
+    graph = record.graphs[0]
+    long = "a_scope_with_a_long_name/" * 6
+    names = tuple(long + name for name in graph.name)
+    inputs = tuple(tuple(long + one for one in row) for row in graph.inputs)
+    explorer = open_page(replace(record, graphs=(replace(graph, name=names, inputs=inputs),)), ())
+    explorer.tab("Table")
+    room = explorer.root.locator("#tab").bounding_box()
+    row = explorer.root.locator(".ops tbody tr").filter(has_text="MatMul").nth(1)
+    assert "…" in row.locator("th").inner_text()
+    assert row.locator("th button").get_attribute("title").startswith(long)
+    for cell in (row.locator("td").nth(2), row.locator("td").nth(3), row.locator("td.wrap")):
+        assert cell.bounding_box()["x"] + cell.bounding_box()["width"] <= room["x"] + room["width"]
+
+
+def test_a_fetch_of_another_call_can_be_read(open_page):
+    explorer = open_page(dark=True)
+    explorer.root.locator('.stp [data-entry="5"]').click()
+    chip = explorer.root.locator(".chip.fetched.off").first
+    assert chip.locator("title").text_content() == "fetched in another call"
+    opacity, fill = chip.locator("text").evaluate(
+        "e => [getComputedStyle(e.parentNode).opacity, getComputedStyle(e).fill]"
+    )
+    assert (opacity, fill) == ("1", "rgb(163, 173, 186)")
 
 
 def test_timeline_and_code(explorer):
@@ -431,7 +516,8 @@ def test_narrow_windows_keep_everything_reachable(open_page, artifacts, width):
 def test_texts_come_from_the_catalogue_of_the_host(open_page, monkeypatch):
     german = {
         "Predict": "Vorhersagen", "Matrix": "Matrix der Aufrufe", "recomputed": "erneut gerechnet",
-        "Call {call} of {n},": "Aufruf {call} von {n},", "Ran again on equal inputs.": "Lief erneut, Eingaben gleich.",
+        "Call {call} of {first}–{last}": "Aufruf {call} von {first} bis {last}",
+        "Ran again on equal inputs.": "Lief erneut, Eingaben gleich.",
     }  # fmt: skip
     monkeypatch.setattr("cachelab.views.page.catalogue", lambda: german)
     explorer = open_page()
@@ -439,7 +525,7 @@ def test_texts_come_from_the_catalogue_of_the_host(open_page, monkeypatch):
     explorer.tab("Matrix der Aufrufe")
     explorer.node("enc/Tanh").click()
     assert "Lief erneut, Eingaben gleich." in explorer.root.locator(".ins").inner_text()
-    assert "Aufruf 1 von 6" in explorer.root.locator(".say").first.inner_text()
+    assert "Aufruf 1 von 0 bis 5" in explorer.root.locator(".say").first.inner_text()
     assert explorer.node("enc/Tanh").get_attribute("aria-label").startswith("enc/Tanh, erneut gerechnet")
 
 

@@ -50,6 +50,18 @@ def panel(open_notebook, lab_with_extension):
     return make
 
 
+def test_whoever_shows_the_panel_is_in_it(panel):
+    shown = panel("shown.ipynb")
+    inside = "() => document.querySelector('.cachelab-Panel').contains(document.activeElement)"
+    wait_true(shown.page, inside)
+    shown.book.run(1)
+    shown.wait_rows("Recordings", [["first", "[2]", "3", "50 %", "60 ms"]])
+    shown.js("panel.content.node.focus();")
+    show_panel(shown.book)
+    wait_true(shown.page, inside)
+    assert shown.page.evaluate("document.activeElement.dataset.key") == "row-first"
+
+
 def test_recordings_and_calls_are_listed_as_cells_run(panel, violations):
     shown = panel("listed.ipynb")
     shown.node.get_by_text("No recordings yet").wait_for()
@@ -101,9 +113,9 @@ def test_nothing_is_cut_off_in_the_narrowest_panel(panel):
 def test_the_explorer_opens_at_a_call_and_follows_new_recordings_until_told_not_to(panel):
     shown = panel("tab-follows.ipynb", run=(1,))
     shown.region("Calls of first").get_by_role("button", name="2", exact=True).click()
-    shown.explorer().get_by_text("Call 2 of 3").wait_for()
+    shown.explorer().get_by_text("Call 2 of 0–2").wait_for()
     shown.region("Calls of first").get_by_role("button", name="0", exact=True).click()
-    shown.explorer().get_by_text("Call 0 of 3").wait_for()
+    shown.explorer().get_by_text("Call 0 of 0–2").wait_for()
     shown.book.run(2)
     shown.explorer().locator('svg.graph [data-id="top/C"]').wait_for()
     assert shown.page.locator(".cachelab-Tab").count() == 1

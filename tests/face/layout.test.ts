@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { buildTree, type Tree } from "../../labext/src/shared/hierarchy.ts";
+import type { App } from "../../labext/src/shared/app.ts";
+import { arrange, buildTree, type Tree } from "../../labext/src/shared/hierarchy.ts";
 import { type Item, Layout, type Picture } from "../../labext/src/shared/layout.ts";
+import { aside } from "../../labext/src/shared/opening.ts";
 import { all, graphOf, type Op, randomOps } from "./helpers.ts";
 
 function draw(ops: readonly Op[], open: (tree: Tree, picture: Picture) => string[] = () => []): { picture: Picture; layout: Layout; tree: Tree; opened: Set<string> } {
@@ -156,4 +158,33 @@ test("labels too long for a box are cut visibly and kept whole elsewhere", () =>
   assert.match(picture.items[0].label, /…/);
   assert.ok(picture.items[0].w >= picture.items[0].label.length * 7);
   assert.equal(picture.items[0].group.label, name);
+});
+
+test("what stands aside is drawn below everything else, and nothing else changes its place in the order", () => {
+  const ops: Op[] = [["init_a"], ["init_b", "init_a"], ["x"], ["y", "x"], ["gradients/y", "y"], ["init", "^init_b"]];
+  const graph = graphOf(ops);
+  const tree = buildTree(graph, all(graph), new Set());
+  arrange(tree, tree.root);
+  const late = new Set(tree.root.children.filter((child) => child.id.startsWith("init")));
+  assert.equal(late.size, 3);
+  const { items } = new Layout(tree, new Set(), late).draw(new Set());
+  const tops = (wanted: boolean): number[] => items.filter((item) => late.has(item.group) === wanted).map((item) => item.y);
+  const bottoms = items.filter((item) => !late.has(item.group)).map((item) => item.y + item.h);
+  assert.ok(Math.min(...tops(true)) >= Math.max(...bottoms));
+  const plain = new Layout(tree, new Set()).draw(new Set()).items;
+  assert.equal(plain.length, items.length);
+});
+
+test("only a crowd of what the first shown call does not need stands aside", () => {
+  const found = (crowd: number): string[] => {
+    const ops: Op[] = [["model/a"], ["model/b", "model/a"], ["loss", "model/b"], ...Array.from({ length: crowd }, (_, i): Op => [`w${"abcdefgh"[i]}_init`])];
+    const graph = graphOf(ops);
+    const tree = buildTree(graph, all(graph), new Set());
+    arrange(tree, tree.root);
+    const status = Uint8Array.from(ops, ([name]) => (name.endsWith("_init") ? 7 : 0));
+    const app = { tree: () => tree, statuses: () => status } as unknown as App;
+    return [...aside(app)].flatMap((group) => [...group.rows].map((row) => graph.name[row]));
+  };
+  assert.deepEqual(found(2), []);
+  assert.deepEqual(found(8), [..."abcdefgh"].map((letter) => `w${letter}_init`));
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { assign, type CellMarks, follow, isPart, type Mark, merged, scale, width } from "../../labext/src/lab/marks.ts";
+import { assign, type CellMarks, follow, isPart, type Mark, merged, scale, teller, width } from "../../labext/src/lab/marks.ts";
 import { random } from "./helpers.ts";
 
 const mark = (line: number, seconds = 0.01): Mark => ({ line, letter: "r", seconds, redundant: seconds, said: ["said"], name: "cell 1", at: [line], rerun: false });
@@ -96,4 +96,10 @@ test("bars share one scale, and the shortest can be seen", () => {
   assert.equal(width(1e-9, 0.4), 4);
   assert.equal(width(0, 0.4), 0);
   assert.equal(width(0, 0), 0);
+});
+
+test("a badge names the recording that recomputed most of the ops made in its cell", () => {
+  const told = (name: string, letter: string, redundant: number): Mark => ({ ...mark(1), name, letter, redundant });
+  assert.equal(teller([told("a", "c", 0), told("b", "r", 1), told("c", "r", 2), told("d", "r", 2)]).name, "c");
+  assert.equal(teller([told("a", "c", 0), told("b", "s", 0)]).name, "a");
 });

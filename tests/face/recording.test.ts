@@ -5,6 +5,10 @@ import { why } from "../../labext/src/shared/explain.ts";
 import type { RawRecording } from "../../labext/src/shared/format.ts";
 import { firstShown } from "../../labext/src/shared/opening.ts";
 import { Recording } from "../../labext/src/shared/recording.ts";
+import { COMPUTED, painted, RECOMPUTED } from "../../labext/src/shared/statuses.ts";
+import { counted, spared, SumCache } from "../../labext/src/shared/sums.ts";
+import { buildTree } from "../../labext/src/shared/hierarchy.ts";
+import { all, graphOf } from "./helpers.ts";
 
 /** Calls over ops a, b, c; each call is its letters of status and, for `r`, the witness of every op. */
 function recorded(...calls: [status: string, witness?: number][]): Recording {
@@ -57,4 +61,45 @@ test("ops that a call does not list are pruned, wherever the others stand in its
   assert.deepEqual([0, 1, 2].map(run.seconds(1)), [8, 0, 7]);
   assert.deepEqual([0, 1, 2].map((row) => run.cell(1, row).listed), [true, false, true]);
   assert.equal(run.cell(1, 0).evidence, "derived");
+});
+
+test("what a mode spared is the time of ops that it did not run, not the difference of a cold and a warm timing", () => {
+  const recording = recorded(["ccc"], ["rrc", 0]);
+  // Call 0 was cold.
+  Object.assign(recording.raw.columns[0], { seconds: [50, 60, 3] });
+  Object.assign(recording, new Recording(recording.raw));
+  // The replay is a thousand times as fast, as it is warm: call 0 ran all the same, call 1 was served b and needed no a.
+  const { raw } = recorded(["ccc"], ["psc"]);
+  for (const columns of raw.columns) Object.assign(columns, { seconds: [0.001, 0.002, 0.003] });
+  recording.add("variable", raw);
+  const mode = recording.executions.get("variable");
+  assert.ok(mode);
+  assert.deepEqual([0, 1].map((e) => spared(recording, mode, e)), [0, 3]);
+  assert.deepEqual([0, 1].map((e) => spared(recording, recording.run, e)), [0, 0]);
+  // A replay of the calls as they were is warm as well: its times are the ones to compare with.
+  const warm = recorded(["ccc"], ["rrc", 0]).raw;
+  for (const columns of warm.columns) Object.assign(columns, { seconds: [0.01, 0.02, 0.03] });
+  recording.add("run", warm);
+  assert.equal(recording.run.seconds(0)(2), 3);
+  assert.ok(Math.abs(spared(recording, mode, 1) - 0.03) < 1e-9);
+});
+
+test("calls are numbered from 0, and so is their range", () => {
+  const { run } = recorded(["ccc"], ["ccc"], ["ccc"]);
+  assert.deepEqual([0, 2].map((e) => run.among(e)), ["Call 0 of 0–2", "Call 2 of 0–2"]);
+  assert.equal(recorded(["ccc"]).run.among(0), "Call 0");
+});
+
+test("bookkeeping is not counted and not painted as redundant, in scopes and in single ops", () => {
+  assert.deepEqual([painted(RECOMPUTED, 1), painted(RECOMPUTED, 0), painted(7, 1)], [COMPUTED, RECOMPUTED, 7]);
+  const graph = graphOf([["s/a"], ["s/b|Identity", "s/a"], ["t|Identity", "s/b"]]);
+  const tree = buildTree(graph, all(graph), new Set());
+  assert.deepEqual([...counted(tree.root, graph)], [0]);
+  const { raw } = recorded(["ccc"], ["rrr", 0]);
+  const recording = new Recording({ ...raw, graphs: [{ ...raw.graphs[0], type: ["Mul", "Identity", "Mul"] }] });
+  const three = recording.graphs.get(0);
+  assert.ok(three);
+  const root = buildTree(three, all(three), new Set()).root;
+  const sums = new SumCache().of(root, recording.run, 1, three);
+  assert.deepEqual([sums.counts[RECOMPUTED], sums.total, sums.redundant], [2, 4, 4]);
 });

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { find } from "../../labext/src/shared/search.ts";
-import { together } from "../../labext/src/shared/sources.ts";
+import { find, matches, scopesOf } from "../../labext/src/shared/search.ts";
+import { brief, together } from "../../labext/src/shared/sources.ts";
 import { plainColour } from "../../labext/src/shared/snapshot.ts";
-import { bytes, count, plural, setCatalogue, setTranslator, shorten, t, time, timeColumn } from "../../labext/src/shared/strings.ts";
+import { bytes, count, ops, plural, setCatalogue, setTranslator, shorten, t, time, timeColumn } from "../../labext/src/shared/strings.ts";
 import { pack } from "../../labext/src/shared/timeline.ts";
+import { settled } from "../../labext/src/shared/view.ts";
 import { unpack } from "../../labext/src/shared/unpack.ts";
 
 test("times and sizes carry their unit: µs below 1 ms", () => {
@@ -39,6 +40,33 @@ test("search ranks the op of that name before longer ones", () => {
   assert.deepEqual(find(names, ["Mean", "Mean", "Const"], "mean").map((row) => names[row])[0], "loss/Mean");
   assert.deepEqual(find(names, ["Mean", "Mean", "Const"], "const mean"), [2]);
   assert.deepEqual(find(names, ["Mean", "Mean", "Const"], "  "), []);
+});
+
+test("search finds scopes by their own name, before ops that agree as well", () => {
+  const names = ["gradients/loss/Mean", "gradients/loss/Mul", "loss/Mean", "loss/gradients_of", "x"];
+  const types = names.map(() => "Add");
+  const scopes = scopesOf(names, names.keys());
+  assert.deepEqual([...scopes].map(([scope, { ops }]) => [scope, ops]), [["gradients", 2], ["gradients/loss", 2], ["loss", 2]]);
+  const said = (query: string): string[] => matches(names, types, scopes, query).map(({ scope, row }) => scope ?? `op ${names[row]}`);
+  assert.deepEqual(said("gradients").slice(0, 2), ["gradients", "op gradients/loss/Mul"]);
+  assert.deepEqual(said("loss").slice(0, 2), ["loss", "gradients/loss"]);
+  assert.deepEqual(said("mean"), ["op loss/Mean", "op gradients/loss/Mean"]);
+  assert.deepEqual(said("gradients loss"), ["gradients/loss", "op gradients/loss/Mul", "op gradients/loss/Mean", "op loss/gradients_of"]);
+  assert.deepEqual(said(""), []);
+});
+
+test("numbers of ops say how many more are bookkeeping", () => {
+  assert.equal(ops(1, 0), "1 op");
+  assert.equal(ops(12, 3), "12 ops and 3 of bookkeeping");
+});
+
+test("versions are cut to what a cell holds, and a number is not taken for another", () => {
+  assert.deepEqual(["v0", "v12", "v100", "41d9"].map(brief), ["v0", "v12", "…00", "41d"]);
+});
+
+test("a picture goes wholly into the window, or leaves no room of it empty", () => {
+  assert.deepEqual([settled(-50, 100, 300), settled(20, 100, 300), settled(250, 100, 300)], [0, 20, 200]);
+  assert.deepEqual([settled(-900, 500, 300), settled(-100, 500, 300), settled(90, 500, 300)], [-224, -100, 24]);
 });
 
 test("sources of one line share their scope", () => {

@@ -15,8 +15,8 @@ from cachelab.recording import Recording
 from cachelab.session_state import recordings
 
 
-def record(name, *lines, run=None):
-    """Two calls of one op for each line (file, number, text), recomputed in the second call, issued at ``run``."""
+def record(name, *lines, run=None, letters="cr"):
+    """Two calls, one op for each line (file, number, text), recomputed in the second by default; called at ``run``."""
     places = [Line(*line) for line in (*lines, *([run] if run else []))]
     rows = tuple(range(len(lines)))
     graph = GraphTable(
@@ -25,7 +25,7 @@ def record(name, *lines, run=None):
     sets = [
         Columns(rows, letter * len(rows), "m" * len(rows), (0.25,) * len(rows), (4,) * len(rows), (1,) * len(rows),
                 (None,) * len(rows), ((),) * len(rows))
-        for letter in "cr"
+        for letter in letters
     ]  # fmt: skip
     calls = [Call(k, "run", 0, 0, 0, (), (), len(rows) if run else -1, float(k), 0.5, k) for k in range(2)]
     return Record(name, {}, tuple(places), (graph,), (), (), tuple(sets), tuple(calls))
@@ -86,6 +86,34 @@ def test_each_line_tells_of_the_latest_recording_with_it():
     new = recorded(book, record("cell 3", ("cell 1", 2, "b = 2")), 3)
     found, _left = cell_marks(book, [new, old])
     assert lines_of(found) == {"build": [(1, "cell 2"), (2, "cell 3")]}
+
+
+def test_a_line_that_made_ops_tells_of_the_recording_that_recomputed_most_of_them():
+    book = CellBook()
+    book.note(1, "build", "a = 1\nb = 2")
+    lines = (("cell 1", 1, "a = 1"), ("cell 1", 2, "b = 2"))
+    book.note(2, "run", "run()")
+    most = recorded(book, record("cell 2", *lines), 2)
+    book.note(3, "other", "other()")
+    none = recorded(book, record("cell 3", *lines, letters="cc"), 3)
+    found, _left = cell_marks(book, [none, most])
+    assert lines_of(found) == {"build": [(1, "cell 2"), (2, "cell 2")]}
+    assert [(cell["made"], cell["again"]) for cell in found] == [(2, 2)]
+    # As much in both: the latest. The cell ran again: what came before tells of other ops.
+    same = recorded(book, record("cell 4", *lines), 4)
+    assert lines_of(cell_marks(book, [same, none, most])[0]) == {"build": [(1, "cell 4"), (2, "cell 4")]}
+    book.note(5, "build", "a = 1\nb = 2")
+    fresh = recorded(book, record("cell 6", ("cell 5", 1, "a = 1"), letters="cc"), 6)
+    assert lines_of(cell_marks(book, [fresh, most])[0]) == {"build": [(1, "cell 6"), (2, "cell 2")]}
+
+
+def test_a_line_that_issued_calls_tells_of_the_latest_ones():
+    book = CellBook()
+    book.note(1, "run", "h = run(tanh(x))")
+    line = ("cell 1", 1, "h = run(tanh(x))")
+    most = recorded(book, record("cell 1", line, run=line), 1)
+    none = recorded(book, record("other", line, run=line, letters="cc"), 1)
+    assert lines_of(cell_marks(book, [none, most])[0]) == {"run": [(1, "other")]}
 
 
 def test_a_cell_that_ran_again_since_says_so_and_its_new_text_wins():

@@ -8,11 +8,13 @@ import { time } from "../shared/strings.js";
 import type { Gutters } from "./gutter.js";
 import type { RecordingRow } from "./link.js";
 import { linkOf } from "./links.js";
-import type { CellMarks } from "./marks.js";
+import { type CellMarks, teller } from "./marks.js";
 import { swatch } from "./swatches.js";
 import { percent } from "./words.js";
 
 const CLASS = "cachelab-Badge";
+/** Class of a cell that has a badge: it leaves room for it. */
+const ROOM = "cachelab-Badged";
 
 interface Told {
   letter: string;
@@ -69,6 +71,7 @@ export class Badges {
       if (before?.dataset.key === key) continue;
       before?.remove();
       if (told) cell.node.append(this.badge(told, key));
+      cell.toggleClass(ROOM, told !== null);
     }
   }
 
@@ -89,12 +92,12 @@ export class Badges {
 
   private ofOps(made: CellMarks, text: string): Told | null {
     const { trans } = this;
-    if (!made.made) return null;
+    if (!made.made || !made.marks.length) return null;
     const said = made.again
       ? trans._n("%2 of %1 op made here was recomputed", "%2 of %1 ops made here were recomputed", made.made, made.again)
       : trans._n("the op made here was not recomputed", "none of %1 ops made here was recomputed", made.made);
     const rerun = made.marks.every((mark) => mark.rerun);
-    return this.aged({ letter: made.again ? "r" : "c", text: said, name: made.marks[0].name, old: false }, text !== made.source, rerun);
+    return this.aged({ letter: made.again ? "r" : "c", text: said, name: teller(made.marks).name, old: false }, text !== made.source, rerun);
   }
 
   private aged(told: Told, edited: boolean, rerun: boolean): Told {
@@ -107,8 +110,10 @@ export class Badges {
     badge.type = "button";
     badge.className = told.old ? `${CLASS} cachelab-Old` : CLASS;
     badge.dataset.key = key;
-    badge.append(swatch(told.letter), told.text);
-    badge.title = this.trans.__("Open the explorer of %1", told.name);
+    const text = document.createElement("span");
+    text.textContent = told.text;
+    badge.append(swatch(told.letter), text);
+    badge.title = `${told.text}\n${this.trans.__("Open the explorer of %1", told.name)}`;
     badge.addEventListener("click", () => this.open(this.panel, told.name));
     return badge;
   }

@@ -127,6 +127,11 @@ export function assign(cells: readonly CellText[], known: ReadonlyMap<string, Ce
   return shown;
 }
 
+/** The mark whose recording a cell's badge names: the one with most redundant op time, else the first. */
+export function teller(marks: readonly Mark[]): Mark {
+  return marks.reduce((best, mark) => (mark.letter === "r" && (best.letter !== "r" || mark.redundant > best.redundant) ? mark : best));
+}
+
 /** The longest op time of a line: the bars of a notebook share one scale. */
 export function scale(known: Iterable<CellMarks>): number {
   let most = 0;

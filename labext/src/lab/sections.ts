@@ -3,10 +3,14 @@
 import type { TranslationBundle } from "@jupyterlab/translation";
 
 import { h, prose } from "../shared/dom.js";
-import { bytes, time } from "../shared/strings.js";
+import { bytes, shorten, time } from "../shared/strings.js";
 import type { CallRow, LiveRow, RecordingRow } from "./link.js";
 import { bar } from "./swatches.js";
 import { percent } from "./words.js";
+
+/** Characters of a recording's name and of a call's fetches; the whole is in the title. */
+const NAME = 20;
+const FETCHES = 18;
 
 export function section(title: string, note: string, ...content: (Node | string)[]): HTMLElement {
   return h("section", { "aria-label": title }, h("h3", {}, title, note ? h("span", {}, note) : null), content);
@@ -33,7 +37,7 @@ export function recordingTable(trans: TranslationBundle, rows: readonly Recordin
     return h(
       "tr",
       { class: row.name === selected ? "cachelab-On" : null },
-      h("th", { scope: "row" }, h("button", { type: "button", "data-key": `row-${row.name}`, "aria-pressed": String(row.name === selected), title: trans.__("%1: show its calls and findings here", row.name), onclick: () => acts.select(row) }, row.name)),
+      h("th", { scope: "row" }, h("button", { type: "button", "data-key": `row-${row.name}`, "aria-pressed": String(row.name === selected), title: trans.__("%1: show its calls and findings here", row.name), onclick: () => acts.select(row) }, shorten(row.name, NAME))),
       h("td", {}, cell),
       h("td", {}, String(row.calls)),
       h("td", {}, percent(row.share)),
@@ -62,7 +66,7 @@ export function callTable(trans: TranslationBundle, log: readonly CallRow[], ope
           "tr",
           {},
           h("th", { scope: "row" }, h("button", { type: "button", "data-key": `call-${row.first}`, title: trans.__("Show call %1 in the explorer", row.first), onclick: () => open(row.first) }, row.label)),
-          h("td", { class: "cachelab-Name" }, h("code", { title: row.fetches }, row.fetches), row.calls > 1 ? h("span", { class: "cachelab-Quiet" }, ` ${trans.__("each")}`) : null, row.failed ? h("b", {}, ` ${trans.__("failed")}`) : null),
+          h("td", { class: "cachelab-Name" }, h("code", { title: row.fetches }, shorten(row.fetches, FETCHES)), row.calls > 1 ? h("span", { class: "cachelab-Quiet" }, ` ${trans.__("each")}`) : null, row.failed ? h("b", {}, ` ${trans.__("failed")}`) : null),
           h("td", { class: "cachelab-BarCell" }, row.seconds > 0 ? bar(row.redundant, row.seconds, `${Math.max(2, (100 * row.seconds) / most)}%`) : null, h("span", { class: "cachelab-Hidden" }, trans.__("%1 recomputed", percent(row.seconds ? row.redundant / row.seconds : 0)))),
           h("td", {}, (row.estimated && row.seconds ? "≈ " : "") + (row.seconds ? time(row.seconds) : "–")),
         );

@@ -40,10 +40,10 @@ export class SidePanel extends Widget {
     this.title.label = "";
     this.title.caption = "CacheLab";
     this.title.iconClass = "cachelab-Icon";
+    this.node.tabIndex = -1;
     this.node.setAttribute("role", "region");
     this.node.setAttribute("aria-label", "CacheLab");
-    // Keys here are not the notebook's shortcuts.
-    this.node.dataset.lmSuppressShortcuts = "true";
+    // JupyterLab's own shortcuts work from here as well; those of the notebook have selectors that do not reach the panel.
     tracker.currentChanged.connect(this.follow, this);
     tracker.activeCellChanged.connect(this.onCell, this);
     gutters.changed.connect(this.later, this);
@@ -64,6 +64,13 @@ export class SidePanel extends Widget {
 
   protected onAfterShow(): void {
     this.refresh();
+  }
+
+  /** Whoever shows the panel by a command goes on in it: at its first control, or at the panel itself. */
+  protected onActivateRequest(): void {
+    if (this.node.contains(document.activeElement)) return;
+    const first = this.node.querySelector<HTMLElement>("button:not(:disabled)");
+    (first ?? this.node).focus({ preventScroll: true });
   }
 
   private follow(): void {

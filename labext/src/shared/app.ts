@@ -73,7 +73,7 @@ export interface App {
   askAdvice(): void;
   askPage(): void;
   result(mode: string): RawMode | undefined;
-  select(row: number): void;
+  select(row: number, scope?: string): void;
   choose(group: Group): void;
   toggle(group: Group): void;
   announce(text: string): void;

@@ -6,7 +6,7 @@ import { exportMenu, fileName } from "./exports.ts";
 import type { RawMode, RawRecording, RawReplay } from "./format.ts";
 import type { Graph } from "./graph.ts";
 import { GraphPanel } from "./graphview.ts";
-import { arrange, buildTree, type Group, path, reveal, type Tree } from "./hierarchy.ts";
+import { arrange, buildTree, type Group, revealed, type Tree } from "./hierarchy.ts";
 import { InspectorPanel } from "./inspector.ts";
 import { MatrixPanel } from "./matrix.ts";
 import { ModesPanel, summary } from "./modes.ts";
@@ -199,18 +199,16 @@ export class Explorer implements App {
     return this.recording.results.get(mode);
   }
 
-  /** Select an op wherever it is; its scopes open. */
-  select(row: number): void {
-    const leaf = reveal(this.tree(), row);
-    if (!leaf) {
-      this.set({ selected: { row, id: null } });
-    } else {
-      const open = new Set(this.state.open);
-      for (const step of path(leaf)) if (step !== leaf) open.add(step.id);
-      this.set({ selected: { row, id: leaf.id }, ...(open.size > this.state.open.size ? { open } : {}) });
-      this.graphPanel.show(leaf.id);
+  /** Select an op wherever it is, or a scope around it; the scopes that it lies in open. */
+  select(row: number, scope?: string): void {
+    const { found, around } = revealed(this.tree(), row, scope);
+    if (!found) this.set({ selected: { row, id: null } });
+    else {
+      const open = new Set([...this.state.open, ...around]);
+      this.set({ selected: { row: found.row, id: found.id }, ...(open.size > this.state.open.size ? { open } : {}) });
+      this.graphPanel.show(found.id);
     }
-    this.announce(t("{op} selected", { op: this.graph().name[row] }));
+    this.announce(t("{op} selected", { op: scope ?? this.graph().name[row] }));
   }
 
   /** Show what somebody pointed at outside: the ops of lines of code, or a call. */

@@ -5,8 +5,10 @@ import { h, s } from "./dom.ts";
 import { drawItem, type Drawn, paintItem } from "./nodes.ts";
 import { type Item, Layout, type Picture } from "./layout.ts";
 import { type Legend, legend } from "./legend.ts";
+import { aside } from "./opening.ts";
 import { edgeClass, look } from "./paint.ts";
 import { definitions } from "./shapes.ts";
+import { executed } from "./statuses.ts";
 import { t } from "./strings.ts";
 import { bounds, View } from "./view.ts";
 
@@ -38,7 +40,7 @@ export class GraphPanel implements Panel {
     this.legend = legend(app);
     this.frame.append(this.svg);
     this.element.append(this.frame, this.legend);
-    this.view = new View(this.frame, this.svg, layer, { moved: () => this.view.cull(), fitted: () => this.placeLegend() });
+    this.view = new View(this.frame, this.svg, layer, { moved: () => this.view.cull(), fitted: () => this.placeLegend(), resized: () => this.begin() });
     this.svg.addEventListener("click", (event) => this.onClick(event));
     this.svg.addEventListener("keydown", (event) => this.onKey(event));
   }
@@ -65,7 +67,7 @@ export class GraphPanel implements Panel {
     const graph = app.graph();
     let layout = this.layouts.get(graph.id);
     if (!layout) {
-      layout = new Layout(app.tree(), app.fetched());
+      layout = new Layout(app.tree(), app.fetched(), aside(app));
       this.layouts.set(graph.id, layout);
     }
     const keep = app.state.selected?.id ?? this.focused;
@@ -80,8 +82,16 @@ export class GraphPanel implements Panel {
     this.nodes.replaceChildren(...elements(false));
     this.view.size(this.picture.w, this.picture.h);
     const after = this.picture.items.find((item) => item.group.id === keep);
-    if (fresh || !before) this.fit();
-    else if (after) this.view.shift(before.x - after.x, before.y - after.y);
+    // What was acted on stays where it was, unless the smaller or larger picture would lie outside of the window then.
+    if (fresh || !before || !after) {
+      if (fresh) this.begin();
+      else this.fit();
+    } else {
+      this.view.shift(before.x - after.x, before.y - after.y);
+      this.view.settle(this.picture.w, this.picture.h);
+      this.view.show(after.x, after.y, after.w, Math.min(after.h, 80), 0);
+      this.placeLegend();
+    }
     this.view.bounds(this.picture.items, this.drawn, this.picture.segments, this.paths);
     if (hadFocus) this.focus(keep);
     else this.roving();
@@ -132,10 +142,27 @@ export class GraphPanel implements Panel {
     this.roving();
   }
 
+  /** A picture that the window does not hold begins with what ran in the shown call, not with what none of its fetches needs. */
+  private begin(): void {
+    this.fit();
+    const status = this.app.statuses();
+    const first = this.picture.items
+      .filter(({ group }) => group.parent === this.app.tree().root && group.rows.some((row) => executed(status[row])))
+      .sort((a, b) => a.x - b.x || a.y - b.y)[0];
+    if (!first) return;
+    const box = this.view.onScreen(first.x, first.y, first.w, Math.min(first.h, 80));
+    const { width, height } = this.view.window();
+    if (box.x + box.w <= width && box.y + box.h <= height) return;
+    this.view.pan(8 - box.x, 8 - box.y);
+    this.view.settle(this.picture.w, this.picture.h);
+    this.placeLegend();
+  }
+
   /** Bring the selected node into view. */
   show(id: string): void {
     const item = this.picture.items.find((one) => one.group.id === id);
     if (item) this.view.show(item.x, item.y, item.w, Math.min(item.h, 80));
+    this.placeLegend();
   }
 
   /** Into the emptiest corner; below the graph where every corner is taken. */

@@ -6,6 +6,7 @@
 
 import type { Graph } from "./graph.ts";
 import { Scopes, stem } from "./scopes.ts";
+import { painted } from "./statuses.ts";
 import { shorten } from "./strings.ts";
 
 /** Most children that one level shows. */
@@ -273,6 +274,17 @@ export function reveal(tree: Tree, row: number): Group | undefined {
   return at;
 }
 
+/** The group of an op, or of a scope around it by name, and the ids of the groups that it lies in. */
+export function revealed(tree: Tree, row: number, scope?: string): { found: Group | undefined; around: string[] } {
+  const leaf = reveal(tree, row);
+  if (!leaf) return { found: undefined, around: [] };
+  const steps = path(leaf);
+  // A scope with a single child is merged with it.
+  const at = scope === undefined ? -1 : steps.findIndex(({ id }) => id === scope || id.startsWith(`${scope}/`));
+  const found = at < 0 ? leaf : steps[at];
+  return { found, around: steps.slice(0, steps.indexOf(found)).map(({ id }) => id) };
+}
+
 /** Share of each status among the ops of a group, bookkeeping left out unless there is nothing else. */
 export function mix(group: Group, status: Uint8Array, bookkeeping: Uint8Array): number[] {
   const counts = new Array<number>(11).fill(0);
@@ -283,6 +295,6 @@ export function mix(group: Group, status: Uint8Array, bookkeeping: Uint8Array): 
       counts[status[rows[i]]] += 1;
       any = true;
     }
-  if (!any) for (const row of group.rows) counts[status[row]] += 1;
+  if (!any) for (const row of group.rows) counts[painted(status[row], true)] += 1;
   return counts;
 }

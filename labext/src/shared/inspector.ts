@@ -4,8 +4,9 @@ import { type App, type Key, modeName, type Panel } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { chain, sentence } from "./explain.ts";
 import { type Group, mix } from "./hierarchy.ts";
-import { executed, MIX_ORDER, STATUSES } from "./statuses.ts";
-import { bytes, count, plural, t, time } from "./strings.ts";
+import { executed, MIX_ORDER, painted, STATUSES } from "./statuses.ts";
+import { bytes, count, ops, plural, t, time } from "./strings.ts";
+import { counted } from "./sums.ts";
 import { swatch } from "./widgets.ts";
 
 const CALLS = 10;
@@ -56,8 +57,8 @@ export class InspectorPanel implements Panel {
       hidden
         ? h("p", { class: "say q" }, t("Its status is hidden until you reveal."))
         : [
-            h("div", { class: "now" }, swatch(cell.status), h("b", {}, t(STATUSES[cell.status].name)), h("span", { class: "q" }, t("in call {call}, {evidence}", { call: execution.label(entry), evidence: t(cell.evidence) }))),
-            h("p", { class: "say" }, h("b", {}, said.lead), " ", prose(said.body)),
+            h("div", { class: "now" }, swatch(painted(cell.status, graph.bookkeeping[row])), h("b", {}, t(STATUSES[cell.status].name)), h("span", { class: "q" }, t("in call {call}, {evidence}", { call: execution.label(entry), evidence: t(cell.evidence) }))),
+            h("p", { class: "say" }, h("b", {}, said.lead), " ", prose(said.body), graph.bookkeeping[row] ? ` ${t("Bookkeeping: not counted.")}` : ""),
           ],
       h(
         "div",
@@ -82,7 +83,7 @@ export class InspectorPanel implements Panel {
   private perCall(row: number, hidden: boolean): HTMLElement {
     const { app } = this;
     const execution = app.execution();
-    const { run } = app.recording;
+    const { again } = app.recording;
     const { entry, mode } = app.state;
     const first = Math.max(0, Math.min(entry - CALLS / 2, execution.calls.length - CALLS));
     const entries = execution.calls.map((_, e) => e).slice(first, first + CALLS).filter((e) => execution.calls[e].graph === app.state.graph);
@@ -97,14 +98,15 @@ export class InspectorPanel implements Panel {
       h(
         "tbody",
         {},
-        line(modeName(mode), (i) => swatch(cells[i].status), false),
+        line(modeName(mode), (i) => swatch(painted(cells[i].status, app.graph().bookkeeping[row])), false),
         line(t("evidence"), (i) => h("abbr", { title: t(cells[i].evidence) }, cells[i].evidence.charAt(0))),
         line("ms", (i) => ms(cells[i].status, cells[i].seconds)),
-        mode !== "run" &&
+        // The recorded calls were cold and traced: only a replay of them can be compared.
+        mode !== "run" && again &&
           line(t("in run"), (i) => {
-            const e = run.entry(execution.calls[entries[i]].index);
+            const e = again.entry(execution.calls[entries[i]].index);
             if (e < 0) return "–";
-            const cell = run.cell(e, row);
+            const cell = again.cell(e, row);
             return ms(cell.status, cell.seconds);
           }),
       ),
@@ -143,11 +145,12 @@ export class InspectorPanel implements Panel {
     const hidden = app.hidden();
     const counts = mix(group, app.statuses(), graph.bookkeeping);
     const seconds = execution.seconds(entry);
-    const spent = Array.from(group.rows, (row) => [seconds(row), row] as const).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
+    const rows = counted(group, graph);
+    const spent = Array.from(rows, (row) => [seconds(row), row] as const).filter(([value]) => value > 0).sort((a, b) => b[0] - a[0]);
     const sum = spent.reduce((total, [value]) => total + value, 0);
     redraw(
       this.element,
-      h("p", { class: "hd" }, h("span", { class: "m name" }, group.kind === "scope" && !group.id.includes("~") ? group.id : group.label), h("span", {}, plural("{n} op", "{n} ops", group.rows.length))),
+      h("p", { class: "hd" }, h("span", { class: "m name" }, group.kind === "scope" && !group.id.includes("~") ? group.id : group.label), h("span", {}, ops(rows.length, group.rows.length - rows.length))),
       hidden
         ? h("p", { class: "say q" }, t("Its statuses are hidden until you reveal."))
         : [

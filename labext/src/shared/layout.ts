@@ -75,15 +75,17 @@ export const backward = (label: string): boolean => BACKWARD.test(label);
 export class Layout {
   private readonly tree: Tree;
   private readonly fetched: ReadonlySet<number>;
+  private readonly aside: ReadonlySet<Group>;
   private readonly maxWidth: number;
   private readonly cache = new Map<string, { key: string; box: Box }>();
   private readonly faces = new Map<string, Face>();
   private readonly flows: FlowFinder;
 
-  constructor(tree: Tree, fetched: ReadonlySet<number>, maxWidth = 1300) {
+  constructor(tree: Tree, fetched: ReadonlySet<number>, aside: ReadonlySet<Group> = new Set(), maxWidth = 1300) {
     this.tree = tree;
     this.flows = new FlowFinder(tree);
     this.fetched = fetched;
+    this.aside = aside;
     this.maxWidth = maxWidth;
   }
 
@@ -227,18 +229,19 @@ export class Layout {
 
   private node(group: Group, face: Face, box: Box | null): LevelNode {
     const back = backward(group.label);
+    const aside = this.aside.has(group);
     if (box) {
       const shift = (y: number): number => y + HEAD;
       const middle = [box.h / 2];
       const { ins, outs } = box.level;
-      return { w: box.w, h: box.h, ins: ins.length ? ins.map(shift) : middle, outs: outs.length ? outs.map(shift) : middle, back };
+      return { w: box.w, h: box.h, ins: ins.length ? ins.map(shift) : middle, outs: outs.length ? outs.map(shift) : middle, back, aside };
     }
     const chipsW = face.chips.reduce((sum, chip) => sum + chip.w + 4, 0) + (face.fetched ? 58 : 0);
     const op = group.kind === "op";
     const text = op ? 34 + face.label.length * 7 : 34 + face.label.length * 6.9;
     const h = op ? NODE_H : SCOPE_H;
     const port = [face.chipH + h / 2];
-    return { w: Math.ceil(Math.max(op ? 116 : 136, text, chipsW)), h: h + face.chipH, ins: port, outs: port, back };
+    return { w: Math.ceil(Math.max(op ? 116 : 136, text, chipsW)), h: h + face.chipH, ins: port, outs: port, back, aside };
   }
 
   private place(box: Box, open: ReadonlySet<string>, x: number, y: number, mirror: boolean, picture: Picture, width: number): void {

@@ -16,6 +16,8 @@ export interface LevelNode {
   outs: number[];
   /** Belongs to the gradients and what follows them. */
   back: boolean;
+  /** Belongs to what is drawn below everything else. */
+  aside?: boolean;
 }
 
 export interface LevelEdge extends Link {
@@ -143,12 +145,13 @@ export function layoutLevel(nodes: readonly LevelNode[], edges: readonly LevelEd
   return level;
 }
 
-/** Layers, broken where a column is too tall or a row too wide. Gradients start a row that runs back. */
+/** Layers, broken where a column is too tall or a row too wide. Gradients start a row that runs back, what stands aside another. */
 function toRows(nodes: readonly LevelNode[], edges: readonly LevelEdge[], turned: ReadonlySet<number>, maxWidth: number): Row[] {
   const rows: Row[] = [];
-  const mixed = nodes.some((node) => node.back) && nodes.some((node) => !node.back);
-  for (const back of mixed ? [false, true] : [null]) {
-    const members = nodes.map((_, i) => i).filter((i) => back === null || nodes[i].back === back);
+  const part = ({ aside, back }: LevelNode): number => (aside ? 2 : back ? 1 : 0);
+  for (const kind of [0, 1, 2]) {
+    const members = nodes.map((_, i) => i).filter((i) => part(nodes[i]) === kind);
+    if (!members.length) continue;
     const local = new Map(members.map((node, i) => [node, i]));
     const links: Link[] = [];
     edges.forEach((edge, i) => {

@@ -4,13 +4,17 @@ import type { App, Key, Panel } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { why } from "./explain.ts";
 import type { Group } from "./hierarchy.ts";
-import { MIX_ORDER, STATUSES } from "./statuses.ts";
+import { aside } from "./opening.ts";
+import { MIX_ORDER, painted as shown, STATUSES } from "./statuses.ts";
 import { count, shorten, t, timeColumn } from "./strings.ts";
 import { sourceRows } from "./sources.ts";
+import { counted } from "./sums.ts";
 import { swatch } from "./widgets.ts";
 
 const ROWS = 40;
 const CALLS = 120;
+/** Share of a cell from which on a part of a mix has room for its letter. */
+const LETTERED = 0.4;
 
 interface Line {
   group: Group;
@@ -104,7 +108,9 @@ export class MatrixPanel implements Panel {
   private groups(): { group: Group; depth: number }[] {
     const groups: { group: Group; depth: number }[] = [];
     const walk = (group: Group, depth: number): void => {
-      for (const child of group.children) {
+      // As in the graph: what the first shown call needs comes first.
+      const last = group.parent ? new Set<Group>() : aside(this.app);
+      for (const child of [...group.children].sort((a, b) => Number(last.has(a)) - Number(last.has(b)))) {
         groups.push({ group: child, depth });
         if (this.isOpen(child) && child.arranged) walk(child, depth + 1);
       }
@@ -185,7 +191,7 @@ export class MatrixPanel implements Panel {
             onclick: () => (op ? app.choose(group) : app.toggle(group)),
           },
           shorten(op ? group.label : `${open ? "▾" : "▸"} ${group.label}`, 34),
-          op ? null : h("span", { class: "q s0" }, ` ${count(group.rows.length)}`),
+          op ? null : h("span", { class: "q s0" }, ` ${count(counted(group, app.graph()).length)}`),
         ),
       ),
       cells, total, redundant, cause,
@@ -211,7 +217,7 @@ export class MatrixPanel implements Panel {
       if (painted[i] === state) return;
       painted[i] = state;
       line.cells[i].replaceChildren(
-        covered ? h("span", { class: "st Q" }, "?") : status >= 0 ? swatch(status, `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(sums.counts),
+        covered ? h("span", { class: "st Q" }, "?") : status >= 0 ? swatch(shown(status, app.graph().bookkeeping[group.row]), `, ${t("call {call}", { call: execution.label(e) })}`) : open ? "" : this.mix(sums.counts),
       );
     });
     line.total.textContent = total && !hidden ? this.time(total) : "–";
@@ -228,11 +234,13 @@ export class MatrixPanel implements Panel {
 
   private mix(counts: readonly number[]): HTMLElement {
     const total = counts.reduce((sum, n) => sum + n, 0);
+    const parts = MIX_ORDER.filter((i) => counts[i]).slice(0, 3);
+    const drawn = parts.reduce((sum, i) => sum + counts[i], 0);
     return h(
       "div",
       { class: "mix", role: "img", "aria-label": MIX_ORDER.filter((i) => counts[i]).map((i) => `${counts[i]} ${t(STATUSES[i].name)}`).join(", ") },
-      MIX_ORDER.filter((i) => counts[i]).slice(0, 3).map((i) =>
-        h("span", { class: `st ${STATUSES[i].letter}`, style: `flex:${counts[i]}`, title: t("{n} of {all} {status}", { n: counts[i], all: total, status: t(STATUSES[i].name) }) }, STATUSES[i].letter),
+      parts.map((i) =>
+        h("span", { class: `st ${STATUSES[i].letter}`, style: `flex:${counts[i]}`, title: t("{n} of {all} {status}", { n: counts[i], all: total, status: t(STATUSES[i].name) }) }, counts[i] >= LETTERED * drawn ? STATUSES[i].letter : ""),
       ),
     );
   }
@@ -246,14 +254,16 @@ export class MatrixPanel implements Panel {
     const kinds = execution.kinds(entry);
     const tally = new Map<string, number>();
     const texts = new Map<number | string, string>();
-    for (const row of group.rows) {
+    const rows = counted(group, this.app.graph());
+    for (let i = 0; i < rows.length; i++) {
+      const row = rows[i];
       const kind = kinds(row);
       let text = texts.get(kind);
       if (text === undefined) texts.set(kind, (text = why(execution, entry, row)));
       tally.set(text, (tally.get(text) ?? 0) + 1);
     }
     const [best, n] = [...tally].sort((a, b) => b[1] - a[1])[0] ?? ["", 0];
-    return tally.size > 1 ? t("{n} of {all}: {text}", { n, all: group.rows.length, text: best }) : best;
+    return tally.size > 1 ? t("{n} of {all}: {text}", { n, all: rows.length, text: best }) : best;
   }
 
   private pick(group: Group, entry: number): void {

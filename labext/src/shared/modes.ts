@@ -52,7 +52,11 @@ export class ModesPanel implements Panel {
     const result = this.app.result(mode);
     if (result && !result.applicable) return t("not applicable: {reason}", { reason: refusal });
     if (refusal && !result) return t("not replayed");
-    if (mode === "run") return t("{time} as recorded", { time: time(this.app.recording.run.all().wall) });
+    if (mode === "run") {
+      const recorded = time(this.app.recording.run.all().wall);
+      const again = replayedRun(this.app);
+      return again ? t("{time} replayed, {recorded} as recorded", { time: time(again), recorded }) : t("{time} as recorded", { time: recorded });
+    }
     if (!result) return this.app.recording.executions.has(mode) ? t("replayed") : t("press to replay");
     return t("{time}, {speed}× as fast", { time: time(result.seconds ?? 0), speed: (result.speedup ?? 0).toFixed(1) });
   }

@@ -71,7 +71,7 @@ export function drawItem(item: Item, id: string): Drawn {
   });
   let fetched: SVGGElement | null = null;
   if (item.fetched) {
-    fetched = s("g", { class: "chip fetched", transform: `translate(${x} 0)` }, s("rect", { width: 54, height: CHIP_H - 4, rx: 2 }), s("text", { x: 5, y: 10.5 }, t("fetched")));
+    fetched = s("g", { class: "chip fetched", transform: `translate(${x} 0)` }, s("title"), s("rect", { width: 54, height: CHIP_H - 4, rx: 2 }), s("text", { x: 5, y: 10.5 }, t("fetched")));
     element.append(fetched);
   }
   element.dataset.svg = id;
@@ -136,5 +136,8 @@ function paintChips(drawn: Drawn, item: Item, around: Around): void {
     element.classList.toggle("new", fresh === true);
     if (chip.sources.length === 1) (element.firstElementChild as Element).textContent = known || around.graph.name[chip.sources[0]];
   });
-  if (drawn.fetched) drawn.fetched.classList.toggle("off", !around.fetches.has(item.group.row));
+  if (!drawn.fetched) return;
+  const off = !around.fetches.has(item.group.row);
+  drawn.fetched.classList.toggle("off", off);
+  (drawn.fetched.firstElementChild as Element).textContent = off ? t("fetched in another call") : t("fetched in this call");
 }

@@ -1,9 +1,9 @@
 /** What is shown at the start: a call with redundant work, and the scopes with it open, as long as they can be read. */
 
 import type { App } from "./app.ts";
-import { arrange, type Group } from "./hierarchy.ts";
+import { arrange, type Group, type Tree } from "./hierarchy.ts";
 import type { Execution } from "./recording.ts";
-import { RECOMPUTED, REUSED } from "./statuses.ts";
+import { PRUNED, RECOMPUTED, REUSED } from "./statuses.ts";
 
 const ROOM = 34;
 
@@ -11,6 +11,22 @@ const ROOM = 34;
 export function firstShown(run: Execution): number {
   const found = run.calls.findIndex((_, entry) => run.totals(entry).counts[RECOMPUTED] > 0);
   return found >= 0 ? found : Math.min(1, run.calls.length - 1);
+}
+
+/** So many boxes of what the first shown call does not need, initialisers mostly, would hide what it does. */
+const CROWD = 6;
+const known = new WeakMap<Tree, ReadonlySet<Group>>();
+
+/** Boxes of the top level that stand aside, below the others: a crowd of them of which the first shown call needs none. */
+export function aside(app: App): ReadonlySet<Group> {
+  const tree = app.tree();
+  let found = known.get(tree);
+  if (!found) {
+    const status = app.statuses();
+    const all = tree.root.children.filter((child) => child.rows.every((row) => status[row] === PRUNED));
+    known.set(tree, (found = new Set(all.length < CROWD || all.length === tree.root.children.length ? [] : all)));
+  }
+  return found;
 }
 
 /** Ids of the groups to open: those with the most redundant time first, small ones only. */
@@ -34,7 +50,7 @@ export function initiallyOpen(app: App): ReadonlySet<string> {
     }
   }
   const open = new Set<string>();
-  let shown = root.children.length;
+  let shown = root.children.length - aside(app).size;
   const heap: Group[] = root.children.filter((child) => child.kind !== "op");
   const worth = (group: Group): number => group.rows.reduce((sum, row) => sum + weight[row], 0);
   const whole = redundant ? weight.reduce((sum, one) => sum + one, 0) : 0;

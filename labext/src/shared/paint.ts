@@ -2,7 +2,7 @@
 
 import type { App } from "./app.ts";
 import type { Item, Segment } from "./layout.ts";
-import { executed, MIX_ORDER, PRUNED, REUSED, STATUSES } from "./statuses.ts";
+import { executed, MIX_ORDER, painted, PRUNED, REUSED, STATUSES } from "./statuses.ts";
 import { bytes, count, t, time } from "./strings.ts";
 
 export interface Look {
@@ -25,7 +25,8 @@ export function look(app: App, item: Item, status: Uint8Array, seconds: (row: nu
   const outside = traced !== null && !group.rows.some((row) => traced.has(row));
   if (group.kind === "op") {
     const index = status[group.row];
-    const { letter, name, meaning } = STATUSES[index];
+    const { name, meaning } = STATUSES[index];
+    const { letter } = STATUSES[painted(index, app.graph().bookkeeping[group.row])];
     const sub = opLine(app, group.row, index, seconds(group.row));
     const dim = outside || state.dimmed.has(index);
     const full = app.graph().name[group.row];

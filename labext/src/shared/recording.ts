@@ -4,6 +4,7 @@ import { Columns, type Read } from "./columns.ts";
 import type { RawCall, RawCause, RawMode, RawRecording, RawReplay } from "./format.ts";
 import { Graph } from "./graph.ts";
 import { executed, PRUNED, RECOMPUTED } from "./statuses.ts";
+import { t } from "./strings.ts";
 
 export interface Cell {
   status: number;
@@ -214,6 +215,14 @@ export class Execution {
     return repeat > 1 ? `${index}–${index + repeat - 1}` : String(index);
   }
 
+  /** Where a call stands among all: calls are numbered from 0, so that the last of six is `Call 5 of 0–5`. */
+  among(entry: number): string {
+    const first = this.calls[0].index;
+    const { index, repeat = 1 } = this.calls[this.calls.length - 1];
+    const call = this.label(entry);
+    return first === index + repeat - 1 || this.calls.length === 1 ? t("Call {call}", { call }) : t("Call {call} of {first}–{last}", { call, first, last: index + repeat - 1 });
+  }
+
   /** Entry that holds call `index`, -1 if none does. */
   entry(index: number): number {
     return this.calls.findIndex((call) => index >= call.index && index < call.index + (call.repeat ?? 1));
@@ -240,6 +249,8 @@ export class Recording {
   readonly graphs = new Map<number, Graph>();
   readonly executions = new Map<string, Execution>();
   readonly results = new Map<string, RawMode>();
+  /** The calls repeated as they were: warm and untraced as the replays of modes, whose times can be compared with these. */
+  again: Execution | null = null;
 
   constructor(raw: RawRecording) {
     this.raw = raw;
@@ -254,7 +265,10 @@ export class Recording {
   }
 
   add(mode: string, replay: RawReplay): void {
-    if (mode !== "run" && replay.calls.length) this.executions.set(mode, new Execution(mode, replay, this.graphs));
+    if (!replay.calls.length) return;
+    const execution = new Execution(mode, replay, this.graphs);
+    if (mode === "run") this.again = execution;
+    else this.executions.set(mode, execution);
   }
 
   /** The line of user code at an index, as `cell 3, line 4` and its text. */

@@ -44,6 +44,11 @@ export function together(names: readonly string[]): string {
   return `${first} +${rest.length}`;
 }
 
+/** As much of a version as a cell holds: the beginning of a digest, the end of a long number. */
+export function brief(label: string): string {
+  return label.length > 3 && /^v\d+$/.test(label) ? `…${label.slice(-2)}` : label.slice(0, 3);
+}
+
 export function sourceRows(app: App, execution: Execution, entries: readonly number[]): HTMLElement[] {
   const { entry } = app.state;
   return sourceLines(app, execution, entries).map(({ names, kind, labels }) => {
@@ -58,7 +63,7 @@ export function sourceRows(app: App, execution: Execution, entries: readonly num
         const begins = label !== null && label !== labels[i - 1];
         const ends = label !== null && label !== labels[i + 1];
         const on = entries[i] === entry ? " on" : "";
-        return h("td", { class: `c v${on}` }, label === null ? "" : h("div", { class: `ver${begins ? " a" : ""}${ends ? " z" : ""}`, title: label }, begins ? label.slice(0, 4) : "\u00a0"));
+        return h("td", { class: `c v${on}` }, label === null ? "" : h("div", { class: `ver${begins ? " a" : ""}${ends ? " z" : ""}`, title: label }, begins ? brief(label) : "\u00a0"));
       }),
       h("td"),
       h("td"),

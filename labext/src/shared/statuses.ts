@@ -26,6 +26,7 @@ export const STATUSES: readonly Status[] = [
 export const COMPUTED = 0;
 export const RECOMPUTED = 1;
 export const REUSED = 2;
+export const FED = 3;
 export const PRUNED = 7;
 export const UNKNOWN = 10;
 
@@ -41,6 +42,9 @@ export function statusIndices(codes: string): Uint8Array {
 
 /** Whether an op of this status executed in the call. */
 export const executed = (status: number): boolean => status === COMPUTED || status === RECOMPUTED;
+
+/** What a mark paints: bookkeeping is not counted, so it is not painted as redundant work either. */
+export const painted = (status: number, bookkeeping: number | boolean): number => (bookkeeping && status === RECOMPUTED ? COMPUTED : status);
 
 /** Order in which a mix is told and drawn: what matters first. */
 export const MIX_ORDER: readonly number[] = [2, 1, 0, 3, 4, 5, 6, 10, 9, 8, 7];

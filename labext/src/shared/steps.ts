@@ -4,7 +4,8 @@ import type { App, Key, Panel } from "./app.ts";
 import { h, redraw } from "./dom.ts";
 import type { Execution } from "./recording.ts";
 import { COMPUTED, RECOMPUTED, REUSED } from "./statuses.ts";
-import { count, t, time } from "./strings.ts";
+import { count, shorten, t, time } from "./strings.ts";
+import { spared } from "./sums.ts";
 import { bar, rove } from "./widgets.ts";
 
 const WINDOW = 12;
@@ -17,6 +18,7 @@ export class StepsPanel implements Panel {
   private readonly figures = h("span", { class: "figs" });
   private readonly playButton: HTMLButtonElement;
   private timer = 0;
+  private made = { serial: 0, against: 0, saved: new Map<number, number>() };
 
   constructor(app: App, graph: { fit(): void; zoom(factor: number): void }) {
     this.app = app;
@@ -50,7 +52,7 @@ export class StepsPanel implements Panel {
     const { calls } = execution;
     const hidden = app.hidden();
     const sums = execution.totals(entry);
-    const longest = Math.max(...calls.map((_, e) => this.opTime(e)));
+    const longest = Math.max(...calls.map((_, e) => this.shares(e).reduce((sum, [, value]) => sum + value, 0)));
     const first = Math.max(0, Math.min(entry - WINDOW / 2, calls.length - WINDOW));
     const shown = calls.slice(first, first + WINDOW).map((_, k) => first + k);
     redraw(
@@ -74,9 +76,8 @@ export class StepsPanel implements Panel {
         ),
       ),
     );
-    const of = execution.calls.reduce((sum, one) => sum + (one.repeat ?? 1), 0);
     const fetches = call.fetches.length > 1 ? `[${call.fetches.map(bare).join(", ")}]` : bare(call.fetches[0] ?? call.kind);
-    redraw(this.say, `${t("Call {call} of {n},", { call: execution.label(entry), n: count(of) })} `, h("code", { title: call.fetches.join(", ") }, fetches.length > 42 ? `${fetches.slice(0, 40)}…` : fetches),
+    redraw(this.say, `${execution.among(entry)}, `, h("code", { title: call.fetches.join(", ") }, shorten(fetches, 42)),
       call.failed ? h("span", { class: "bad" }, ` ${t("failed")}: ${call.failed.slice(0, 80)}`) : null);
     const ran = sums.counts[COMPUTED] + sums.counts[RECOMPUTED];
     redraw(
@@ -86,7 +87,10 @@ export class StepsPanel implements Panel {
     );
   }
 
-  /** Wall time as recorded; of a replay the sum of its op times, as its calls are not timed one by one. */
+  /**
+   * Wall time as recorded; of a replay the sum of its op times, as its calls are not timed one by one. It is compared with
+   * a replay of `run` only: what was recorded was cold and traced.
+   */
   private took(entry: number): HTMLElement {
     const { app } = this;
     const execution = app.execution();
@@ -95,22 +99,22 @@ export class StepsPanel implements Panel {
       const { seconds } = one.totals(e);
       return seconds[COMPUTED] + seconds[RECOMPUTED];
     };
+    const { again } = app.recording;
     if (execution === run) return h("span", {}, h("b", {}, time(run.calls[entry].seconds)), ` ${t("wall")}`);
-    const before = run.entry(execution.calls[entry].index);
-    return h("span", {}, h("b", {}, time(sum(execution, entry))), ` ${t("op time")}`, before < 0 ? "" : h("span", { class: "q" }, `, ${t("run {time}", { time: time(sum(run, before)) })}`));
+    const before = again ? again.entry(execution.calls[entry].index) : -1;
+    return h("span", {}, h("b", {}, time(sum(execution, entry))), ` ${t("op time")}`, !again || before < 0 ? "" : h("span", { class: "q" }, `, ${t("run {time}", { time: time(sum(again, before)) })}`));
   }
 
-  private opTime(entry: number): number {
-    const { seconds } = this.app.execution().totals(entry);
-    const run = this.app.recording.run;
-    const saved = entry < run.calls.length ? run.totals(entry).seconds : seconds;
-    return Math.max(seconds[COMPUTED] + seconds[RECOMPUTED], saved[COMPUTED] + saved[RECOMPUTED]);
-  }
-
+  /** Seconds that ran and seconds that were spared; made once a mode, as there may be many calls. */
   private shares(entry: number): (readonly [string, number])[] {
-    const { seconds } = this.app.execution().totals(entry);
-    const ran = seconds[COMPUTED] + seconds[RECOMPUTED];
-    return [["R", seconds[RECOMPUTED]], ["C", seconds[COMPUTED]], ["S", this.app.state.mode === "run" ? 0 : Math.max(0, this.opTime(entry) - ran)]];
+    const { recording } = this.app;
+    const execution = this.app.execution();
+    const against = recording.again?.serial ?? 0;
+    if (this.made.serial !== execution.serial || this.made.against !== against) this.made = { serial: execution.serial, against, saved: new Map() };
+    let saved = this.made.saved.get(entry);
+    if (saved === undefined) this.made.saved.set(entry, (saved = spared(recording, execution, entry)));
+    const { seconds } = execution.totals(entry);
+    return [["R", seconds[RECOMPUTED]], ["C", seconds[COMPUTED]], ["S", saved]];
   }
 
   private go(entry: number): void {

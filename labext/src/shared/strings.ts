@@ -30,6 +30,12 @@ export function count(n: number): string {
   return Math.abs(n) < 10000 ? String(n) : String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
+/** A number of ops, and how many more only hold, name or pass on a value, which no count has in it. */
+export function ops(n: number, bookkeeping: number): string {
+  const counted = plural("{n} op", "{n} ops", n);
+  return bookkeeping ? t("{ops} and {n} of bookkeeping", { ops: counted, n: count(bookkeeping) }) : counted;
+}
+
 /** Seconds as people read them: µs below 1 ms, then ms, then s. */
 export function time(seconds: number): string {
   if (!(seconds > 0)) return "0 ms";

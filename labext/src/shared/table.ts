@@ -3,11 +3,15 @@
 import { type App, type Key, modeName, type Panel } from "./app.ts";
 import { h, prose, redraw } from "./dom.ts";
 import { why } from "./explain.ts";
-import { executed, STATUSES } from "./statuses.ts";
-import { bytes, count, t, time } from "./strings.ts";
+import { executed, painted, STATUSES } from "./statuses.ts";
+import { bytes, ops, shorten, t, time } from "./strings.ts";
 import { swatch } from "./widgets.ts";
 
 const PAGE = 100;
+/** Characters of a name, a type and a list of inputs: what stands beside them stays in view. The whole is in the title. */
+const NAME = 30;
+const TYPE = 20;
+const INPUTS = 60;
 type Sort = "order" | "name" | "type" | "status" | "time" | "output";
 
 export class TablePanel implements Panel {
@@ -57,6 +61,7 @@ export class TablePanel implements Panel {
       output: (a, b) => execution.cell(entry, b).bytes - execution.cell(entry, a).bytes || a - b,
     };
     if (this.sort !== "order") rows.sort(by[this.sort]);
+    const bookkeeping = rows.reduce((sum, row) => sum + graph.bookkeeping[row], 0);
     const pages = Math.max(1, Math.ceil(rows.length / PAGE));
     this.page = Math.min(this.page, pages - 1);
     const head = (sort: Sort | "", text: string, right = false) =>
@@ -70,18 +75,20 @@ export class TablePanel implements Panel {
     const line = (row: number): HTMLElement => {
       const cell = execution.cell(entry, row);
       const place = app.recording.line(graph.line[row]);
+      const quiet = graph.bookkeeping[row] === 1;
+      const inputs = graph.inputs(row).join(", ");
       return h(
         "tr",
         { class: selected?.row === row ? "sel" : null },
-        h("th", { scope: "row", class: "m" }, h("button", { type: "button", "data-key": `op-${row}`, onclick: () => app.select(row) }, graph.name[row])),
-        h("td", { class: "q" }, graph.type[row]),
-        h("td", {}, swatch(cell.status)),
-        h("td", {}, t(STATUSES[cell.status].name)),
+        h("th", { scope: "row", class: "m" }, h("button", { type: "button", "data-key": `op-${row}`, title: graph.name[row], onclick: () => app.select(row) }, shorten(graph.name[row], NAME))),
+        h("td", { class: "q", title: graph.type[row] }, shorten(graph.type[row], TYPE)),
+        h("td", {}, swatch(painted(cell.status, quiet))),
+        h("td", { class: quiet ? "q" : null, title: quiet ? t("Bookkeeping: not counted.") : null }, t(STATUSES[cell.status].name)),
         h("td", { class: "r" }, executed(cell.status) ? time(cell.seconds) : "–"),
         h("td", { class: "r" }, cell.bytes ? bytes(cell.bytes) : "–"),
         h("td", { class: "wrap" }, prose(why(execution, entry, row))),
         h("td", { class: "q" }, t(cell.evidence)),
-        h("td", { class: "m q" }, graph.inputs(row).join(", ")),
+        h("td", { class: "m q", title: inputs }, shorten(inputs, INPUTS)),
         h("td", { class: "m q" }, place?.where ?? ""),
       );
     };
@@ -100,7 +107,7 @@ export class TablePanel implements Panel {
       h(
         "p",
         { class: "q s0 pager" },
-        t("{n} ops", { n: count(rows.length) }),
+        ops(rows.length - bookkeeping, bookkeeping),
         pages > 1 && [
           h("button", { class: "btn", type: "button", "data-key": "page-back", onclick: turn(-1) }, t("Previous")),
           t("page {page} of {pages}", { page: this.page + 1, pages }),

@@ -4,7 +4,7 @@ import type { App, Key, Panel } from "./app.ts";
 import { h, redraw, s } from "./dom.ts";
 import { definitions } from "./shapes.ts";
 import { executed, STATUSES } from "./statuses.ts";
-import { count, shorten, t, time } from "./strings.ts";
+import { count, plural, shorten, t, time } from "./strings.ts";
 
 const LANE = 19;
 const MOST = 400;
@@ -60,7 +60,10 @@ export class TimelinePanel implements Panel {
     const byDevice = new Map<string, Bar[]>();
     let measured = true;
     let clock = 0;
-    const rows = columns.op.filter((row) => executed(status[row]) && seconds(row) > 0);
+    const { bookkeeping } = app.graph();
+    const ran = columns.op.filter((row) => executed(status[row]) && seconds(row) > 0);
+    const rows = ran.filter((row) => !bookkeeping[row]);
+    const left = ran.length - rows.length;
     rows.sort((a, b) => seconds(b) - seconds(a));
     const kept = new Set(rows.slice(0, MOST));
     for (const row of columns.op) {
@@ -76,25 +79,26 @@ export class TimelinePanel implements Panel {
     }
     const width = Math.max(480, this.element.clientWidth - 4 || 700);
     const single = kept.size <= LINES;
-    const left = single ? NAMES : 8;
-    const scale = (width - left - 70) / Math.max(clock, 1e-9);
+    const edge = single ? NAMES : 8;
+    const scale = (width - edge - 70) / Math.max(clock, 1e-9);
     const step = [50, 20, 10, 5, 2, 1].flatMap((n) => [1, 0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6].map((unit) => n * unit)).sort((a, b) => b - a).find((one) => clock / one >= 4) ?? clock;
     const id = `clt${++instances}`;
     const parts: SVGElement[] = [definitions(id)];
     let y = 20;
     for (let at = 0; step > 0 && at <= clock + 1e-12; at += step)
-      parts.push(s("line", { class: "tick", x1: left + at * scale, x2: left + at * scale, y1: 0, y2: 4000 }), s("text", { class: "sub", x: left + at * scale + 3, y: 11 }, time(at)));
+      parts.push(s("line", { class: "tick", x1: edge + at * scale, x2: edge + at * scale, y1: 0, y2: 4000 }), s("text", { class: "sub", x: edge + at * scale + 3, y: 11 }, time(at)));
     for (const [device, bars] of byDevice) {
       const lanes = pack(bars);
       const text = lanes > 1 ? `${shorten(device, 60)}, ${t("up to {n} at once", { n: lanes })}` : shorten(device, 60);
       parts.push(s("text", { class: "sub", x: 4, y: y + 12 }, text));
       y += 18;
-      bars.forEach((bar, i) => parts.push(this.bar(bar, y + (single ? i : bar.lane) * LANE, left, scale, single)));
+      bars.forEach((bar, i) => parts.push(this.bar(bar, y + (single ? i : bar.lane) * LANE, edge, scale, single)));
       y += (single ? bars.length : lanes) * LANE + 8;
     }
     const notes = [
       t("Call {call}, {time} from the first op to the last.", { call: execution.label(entry), time: time(clock) }),
       measured ? "" : t("Starts were not measured: drawn one after another."),
+      left ? plural("{n} op of bookkeeping is left out.", "{n} ops of bookkeeping are left out.", left) : "",
       rows.length > MOST ? t("The {n} longest of {all} ops.", { n: MOST, all: count(rows.length) }) : "",
     ];
     const svg = s("svg", { class: "graph timeline", width, height: y, role: "group", "aria-label": t("Timeline of call {call}", { call: execution.label(entry) }) }, parts);

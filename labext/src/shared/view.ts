@@ -16,6 +16,12 @@ interface Bounded {
   attached: boolean;
 }
 
+/** Where a picture of `size` pixels that begins at `at` goes in a window: wholly into it, or with no room left empty. */
+export function settled(at: number, size: number, room: number, margin = 24): number {
+  const [low, high] = size <= room ? [0, room - size] : [room - size - margin, margin];
+  return Math.min(high, Math.max(low, at));
+}
+
 /** Box around the points of a path: left, top, width, height. */
 export function bounds(d: string): [number, number, number, number] {
   const numbers = d.match(/-?[\d.]+/g)?.map(Number) ?? [0, 0];
@@ -34,7 +40,7 @@ export class View {
   private readonly frame: HTMLElement;
   private readonly svg: SVGSVGElement;
   private readonly layer: SVGGElement;
-  private readonly on: { moved(): void; fitted(): void };
+  private readonly on: { moved(): void; fitted(): void; resized(): void };
   private things: Bounded[] = [];
   private queued = 0;
   private sized = false;
@@ -44,7 +50,7 @@ export class View {
   private w = 0;
   private h = 0;
 
-  constructor(frame: HTMLElement, svg: SVGSVGElement, layer: SVGGElement, on: { moved(): void; fitted(): void }) {
+  constructor(frame: HTMLElement, svg: SVGSVGElement, layer: SVGGElement, on: { moved(): void; fitted(): void; resized(): void }) {
     this.frame = frame;
     this.svg = svg;
     this.layer = layer;
@@ -52,12 +58,15 @@ export class View {
     svg.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     svg.addEventListener("pointerdown", (event) => this.onDown(event));
     new ResizeObserver(() => {
-      const before = this.width;
+      const before = { width: this.width, height: this.height };
       this.width = frame.clientWidth || this.width;
       this.height = frame.clientHeight || this.height;
-      if (Math.abs(this.width - before) < 2) return;
+      if (Math.abs(this.width - before.width) < 2) {
+        if (Math.abs(this.height - before.height) >= 2) this.on.fitted();
+        return;
+      }
       this.size(this.w, this.h);
-      this.fit(this.w, this.h);
+      this.on.resized();
     }).observe(frame);
   }
 
@@ -110,17 +119,23 @@ export class View {
     this.apply();
   }
 
+  /** Bring a picture of `w` × `h` back into the window. */
+  settle(w: number, h: number): void {
+    this.x = settled(this.x, w * this.k, this.width);
+    this.y = settled(this.y, h * this.k, this.height);
+    this.apply();
+  }
+
   pan(dx: number, dy: number): void {
     this.x += dx;
     this.y += dy;
     this.apply();
   }
 
-  /** Bring a box into the window, moving as little as needed. */
-  show(x: number, y: number, w: number, h: number): void {
-    const margin = 24;
+  /** Bring a box into the window if it does not lie in it, with some margin, moving as little as needed. */
+  show(x: number, y: number, w: number, h: number, margin = 24): void {
     const move = (at: number, size: number, room: number): number =>
-      at < margin ? margin - at : at + size > room - margin ? Math.max(room - margin - at - size, margin - at) : 0;
+      at >= 0 && at + size <= room ? 0 : at < margin ? margin - at : at + size > room - margin ? Math.max(room - margin - at - size, margin - at) : 0;
     const dx = move(x * this.k + this.x, w * this.k, this.width);
     const dy = move(y * this.k + this.y, h * this.k, this.height);
     if (dx || dy) this.pan(dx, dy);
