@@ -274,6 +274,8 @@ class Verdicts:
     @staticmethod
     def _effect_source(call: Judged, row: int) -> str:
         flat = call.variant.plan.flat
+        if row in call.variant.plan.groups:
+            return ""
         written = flat.writes.get(row, ())
         return flat.cells[written[0]].name if written and row not in flat.draws else flat.name[row]
 
