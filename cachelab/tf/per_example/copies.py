@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from tensorflow.python.ops import while_v2
-from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
@@ -14,6 +13,7 @@ from cachelab.tf.per_example.copying import ancestors, copy_slice, dependent
 from cachelab.tf.per_example.effects import effects, reason
 from cachelab.tf.per_example.plans import can_rebuild
 from cachelab.tf.per_example.rules import can_split, examples_first
+from cachelab.tf.per_example.turns import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +59,8 @@ def _rebuilt(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tenso
         ]
 
     check_copyable([problem.loss], problem.inputs)
-    found = parallel_for.pfor(body, problem.count)
+    specs = [tf.TensorSpec(p.shape, p.dtype) for p in parameters]
+    found = each(body, problem.count, specs, ancestors([problem.loss]), differentiated=True)
     return [
         tf.reshape(tf.broadcast_to(rows, tf.stack([problem.count, *p.shape])), [-1, *p.shape])
         for rows, p in zip(found, parameters, strict=True)
@@ -87,13 +88,15 @@ def _stacked(
     sources: Sequence[tf.Tensor] | None = None,
 ) -> list[tf.Tensor]:
     present = [target for target in targets if target is not None]
-    check_copyable(present, sources or cut(problem))
+    sources = sources or cut(problem)
+    check_copyable(present, sources)
 
     def body(index: tf.Tensor) -> list[tf.Tensor]:
         return [tf.identity(copy) for copy in copy_slice(present, mapping(index), name="example", for_pfor=True)]
 
     try:
-        found = iter(parallel_for.pfor(body, problem.count) if present else ())
+        moving = dependent(ancestors(present, sources), sources)
+        found = iter(each(body, problem.count, present, moving) if present else ())
     except (NotImplementedError, ValueError, TypeError, AttributeError) as error:
         raise NotApplicableError(
             _("TensorFlow can't vectorise this gradient: {error}").format(error=str(error).split("\n")[0]),

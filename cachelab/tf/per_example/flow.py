@@ -18,6 +18,7 @@ from tensorflow.python.framework import tensor_util
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, dependent
+from cachelab.tf.per_example.custom_gradients import mixing_gradient, overridden
 from cachelab.tf.per_example.extents import EXAMPLES, Extent, Size, divide, product
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ class Flow:
         self.draws: dict[Any, Layout] = {}  # random draws and constants that have rows of their own for the examples
         self.pins: dict[Any, None] = {}
         self.unproven: dict[str, str] = {}
+        self.mixing_gradients: dict[str, str] = {}  # op with a gradient of the user's own -> why that may mix examples
         self._shapes: dict[Any, list[Size]] = {}
         self._values: dict[Any, Any] = {}
 
@@ -159,6 +161,8 @@ class Flow:
                 self.states.setdefault(tensor.ref(), state)
             if any(isinstance(state, Layout) for state in states):
                 self._pin(op)
+                if overridden(op):
+                    self.mixing_gradients.update(mixing_gradient(self, op))
 
     def _step(self, op: tf.Operation) -> list[State]:
         states = [self.state(tensor) for tensor in op.inputs]

@@ -55,6 +55,7 @@ def _through(
     inside = flow.sub_flow(inputs, values)
     inside.run(body.outputs)
     flow.unproven.update({f"{name}/{op}": op_type for op, op_type in inside.unproven.items()})
+    flow.mixing_gradients.update({f"{name}/{op}": how for op, how in inside.mixing_gradients.items()})
     return [inside.state(tensor) for tensor in body.outputs], inside
 
 

@@ -178,7 +178,7 @@ def plan(
     'ghost'
     """
     if callable(loss):
-        return traced_plan(loss, list(variables), as_inputs(inputs), Request(task, method, jit))
+        return traced_plan(loss, list(variables), as_inputs(inputs), Request(task, method, jit, max_norm=0.0))
     return make_plan(study(loss, list(variables), _graph_inputs(loss, inputs)), task, method)
 
 

@@ -85,6 +85,12 @@ def vectorize_calls(graph: tf.Graph, fetches: Sequence[str], feeds: Sequence[str
         raise NotApplicableError(reason(kind, op_name, op_type), _("Replay these calls one by one, in mode `run`."))
     order = ancestors(targets, fed)
     moving = set(dependent(order, fed))
+    blocked = next((op for op in order if op in moving and needs_turns(op)), None)
+    if blocked is not None:
+        raise NotApplicableError(
+            _("TensorFlow can't vectorise op `{op}` ({type}): a gradient of a convolution with explicit padding, or compiled.").format(op=blocked.name, type=blocked.type),
+            _("Replay these calls one by one, in mode `run`."),
+        )
     make_functions_convertible(moving, graph)
     fed_refs = {tensor.ref() for tensor in fed}
     varying = [tensor for tensor in targets if tensor.op in moving or tensor.ref() in fed_refs]
