@@ -88,8 +88,8 @@ def _why_mixing(flow: Flow, op: tf.Operation) -> str:
     if inside.unproven:
         name, op_type = next(iter(inside.unproven.items()))
         return _("no layout rule knows op `{op}` ({type}) in it.").format(op=name, type=op_type)
-    if inside.pins or inside.draws or before.pins.keys() - flow.pins.keys() or before.draws.keys() - flow.draws.keys():
-        return _("it depends on the number of the examples, or has a row for each of its own.")
+    if inside.pins or before.pins.keys() - flow.pins.keys():
+        return _("it depends on the number of the examples.")
     if inside.mixing_gradients:
         return next(iter(inside.mixing_gradients.values()))
     for layout, gradient in wanted:
@@ -123,7 +123,6 @@ def _captured(flow: Flow, op: tf.Operation, probe: FuncGraph, states: dict[Any, 
     pairs = [(outer, inner) for outer, inner in probe.captures if tf.is_symbolic_tensor(outer)]
     before = flow.sub_flow(dict(flow.states), flow._values)
     before.pins.update(flow.pins)
-    before.draws.update(flow.draws)
     before.run([outer for outer, _inner in pairs if outer.graph is op.graph])
     values = {}
     for outer, inner in pairs:
