@@ -1,4 +1,4 @@
-"""Gradients of the user's own (``tf.custom_gradient``, ``gradient_override_map``): do they keep the examples apart?
+"""The proof that gradients of the user's own (``tf.custom_gradient``, overrides) keep the examples apart.
 
 TensorFlow's gradient of an op whose rows are apart keeps them apart. A gradient that a user wrote may do anything:
 clip the deltas of the whole batch to one norm, say. So its ops are traced and followed like those of the loss.

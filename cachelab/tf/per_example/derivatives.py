@@ -96,9 +96,9 @@ def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
         )
     if not (y.dtype.is_floating and (x.dtype.is_floating or x.dtype.is_complex)):
         raise OptionError(
-            _("`y` is of type {y} and `x` of type {x}: there are derivatives of real floating-point numbers only.").format(
-                y=y.dtype.name, x=x.dtype.name
-            ),
+            _(
+                "`y` is of type {y} and `x` of type {x}: there are derivatives of real floating-point numbers only."
+            ).format(y=y.dtype.name, x=x.dtype.name),
             _("Cast `x` to a floating type before f is applied."),
         )
     ranks = (y.shape.rank, x.shape.rank)

@@ -65,7 +65,8 @@ def _call(flow: Flow, op: tf.Operation) -> list[State]:
     body = body_graph(op, "f")
     states, inside = _through(flow, body, op.inputs, [flow.state(tensor) for tensor in op.inputs], op.name)
     _note_draws(flow, op, inside)
-    return states
+    # A function whose gradient was taken elsewhere returns what that needs too.
+    return states[: len(op.outputs)]
 
 
 def _note_draws(flow: Flow, op: tf.Operation, inside: Flow) -> None:

@@ -50,17 +50,17 @@ def _known(max_norm: Any) -> float | None:
     import tensorflow as tf
     from tensorflow.python.framework import tensor_util
 
-    scalar = getattr(max_norm, "shape", ()) in {(), None} or max_norm.shape == tf.TensorShape(None)
     value = max_norm
-    if tf.is_symbolic_tensor(max_norm):
-        value = tensor_util.constant_value(max_norm)
-        if value is None and scalar:
-            return None
-    elif isinstance(max_norm, tf.Variable) and not tf.executing_eagerly():
-        return None
+    if tf.is_tensor(max_norm):
+        if max_norm.shape.rank in {0, None} and not tf.executing_eagerly():
+            if not tf.is_symbolic_tensor(max_norm):
+                return None  # a variable, which is read in the run
+            value = tensor_util.constant_value(max_norm)
+            if value is None:
+                return None
+        elif max_norm.shape.rank:
+            value = None
     try:
-        if not scalar:
-            raise TypeError
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(

@@ -13,6 +13,7 @@ from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import REF_OFFSET, ancestors, copy_slice, dependent
 from cachelab.tf.per_example.effects import effects, reason
 from cachelab.tf.per_example.inlining import make_functions_convertible
+from cachelab.tf.per_example.turns import needs_turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +89,10 @@ def vectorize_calls(graph: tf.Graph, fetches: Sequence[str], feeds: Sequence[str
     blocked = next((op for op in order if op in moving and needs_turns(op)), None)
     if blocked is not None:
         raise NotApplicableError(
-            _("TensorFlow can't vectorise op `{op}` ({type}): a gradient of a convolution with explicit padding, or compiled.").format(op=blocked.name, type=blocked.type),
+            _(
+                "TensorFlow can't vectorise op `{op}` ({type}): it is or calls a compiled convolution, or the "
+                "gradient of one with explicit padding."
+            ).format(op=blocked.name, type=blocked.type),
             _("Replay these calls one by one, in mode `run`."),
         )
     make_functions_convertible(moving, graph)

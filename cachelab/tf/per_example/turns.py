@@ -73,7 +73,7 @@ def _nodes(op: tf.Operation) -> Iterator[tuple[Any, bool]]:
     yield from _bodies(function_names(op), op.graph, compiled)
 
 
-def _bodies(names: Iterable[str], graph: tf.Graph, compiled: bool) -> Iterator[tuple[Any, bool]]:  # noqa: FBT001
+def _bodies(names: Iterable[str], graph: tf.Graph, compiled: bool) -> Iterator[tuple[Any, bool]]:
     pending, seen = [(name, compiled) for name in names], set()
     while pending:
         name, inside = pending.pop()
