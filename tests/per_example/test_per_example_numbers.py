@@ -91,6 +91,11 @@ def test_a_limit_that_means_nothing_is_refused(limit):
             clipped_sum(loss, [W], X, max_norm=limit, method=method)
 
 
+def test_a_limit_above_the_range_of_the_type_in_a_graph():
+    ask = tf.function(lambda x: clipped_sum(loss(x), [W], x, max_norm=1e39)[0], autograph=False)
+    np.testing.assert_array_equal(ask(X), [[2.0], [4.0]])
+
+
 def test_a_negative_limit_that_only_the_run_knows_gives_no_number():
     @tf.function(autograph=False)
     def ask(x, limit):

@@ -142,7 +142,9 @@ def _added(parts: Sequence[tf.Tensor]) -> tf.Tensor:
 
 def as_number(value: Any, dtype: tf.DType) -> tf.Tensor:
     """Return a number or tensor in ``dtype``; ``tf.cast`` alone would round a Python float to float32 first."""
-    return tf.cast(value, dtype) if tf.is_tensor(value) else tf.convert_to_tensor(value, dtype)
+    if tf.is_tensor(value):
+        return tf.cast(value, dtype)
+    return tf.convert_to_tensor(math.inf if value > dtype.max else value, dtype)
 
 
 def clip_factors(norms: tf.Tensor, max_norm: Any) -> tf.Tensor:
