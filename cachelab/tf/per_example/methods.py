@@ -144,7 +144,7 @@ def as_number(value: Any, dtype: tf.DType) -> tf.Tensor:
     """Return a number or tensor in ``dtype``; ``tf.cast`` alone would round a Python float to float32 first."""
     if tf.is_tensor(value):
         return tf.cast(value, dtype)
-    return tf.convert_to_tensor(math.inf if value > dtype.max else value, dtype)
+    return tf.convert_to_tensor(math.inf if value > float(dtype.max) else value, dtype)
 
 
 def clip_factors(norms: tf.Tensor, max_norm: Any) -> tf.Tensor:
