@@ -84,3 +84,17 @@ def test_grouped_convolutions_of_keras(layer, dtype, check):
     axes = list(range(1, made.rank + 2))
     methods = ("auto", "vectorized", "loop", "jacobian") if layer is keras.layers.Conv1D else ("auto", "loop")
     check(lambda x: tf.reduce_sum(made(x) ** 2, axes), made.trainable_variables, [x], methods, tasks=("gradients",))
+
+
+def test_recorded_values_of_compiled_convolutions():
+    """Only their gradients are a problem."""
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float32, [1, 4, 4, 4])
+        kernel = tf.constant(RANDOM.normal(size=(2, 2, 2, 4)).astype("float32"))
+        compiled = tf.function(lambda x: tf.nn.conv2d(x, kernel, 1, "VALID"), jit_compile=True, autograph=False)
+        value = tf.reduce_sum(compiled(x) ** 2)
+        calls = vectorize_calls(graph, [value.name], [x.name])
+        images = RANDOM.normal(size=(3, 1, 4, 4, 4)).astype("float32")
+        found = session.run(calls.outputs[0], {calls.inputs[x.name]: images})
+        expected = [session.run(value, {x: image}) for image in images]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COMPILED: Final = "_XlaMustCompile"
 """Attribute of a call that XLA compiles (``jit_compile=True``)."""
+_BY_KERNEL: Final = "Conv2DBackpropFilter"
 
 
 def each(
@@ -50,12 +51,20 @@ def needs_turns(op: tf.Operation, *, differentiated: bool = False) -> bool:
     It forgets the explicit paddings of the gradient by a kernel, and its copy of a compiled convolution is not
     compiled: TensorFlow on CPU has no gradient of grouped ones but through XLA.
     """
-    kernels = "Conv2D" if differentiated else "Conv2DBackpropFilter"
+    kernels = "Conv2D" if differentiated else _BY_KERNEL
+    return any(node.op.startswith("Conv") and (compiled or _explicit(node, kernels)) for node, compiled in _nodes(op))
+
+
+def has_lost_gradient(op: tf.Operation) -> bool:
+    """Return whether ``op`` is or calls such a gradient of a convolution; values of convolutions are no problem."""
     return any(
-        node.op.startswith("Conv")
-        and (compiled or (node.op.startswith(kernels) and node.attr["padding"].s == b"EXPLICIT"))
+        node.op.startswith("Conv") and "Backprop" in node.op and (compiled or _explicit(node))
         for node, compiled in _nodes(op)
     )
+
+
+def _explicit(node: Any, kind: str = _BY_KERNEL) -> bool:
+    return node.op.startswith(kind) and node.attr["padding"].s == b"EXPLICIT"
 
 
 def must_stay_compiled(node: Any, graph: tf.Graph) -> bool:
