@@ -88,7 +88,8 @@ def _stacked(
     sources: Sequence[tf.Tensor] | None = None,
 ) -> list[tf.Tensor]:
     present = [target for target in targets if target is not None]
-    check_copyable(present, sources or cut(problem))
+    sources = sources or cut(problem)
+    check_copyable(present, sources)
 
     def body(index: tf.Tensor) -> list[tf.Tensor]:
         return [tf.identity(copy) for copy in copy_slice(present, mapping(index), name="example", for_pfor=True)]

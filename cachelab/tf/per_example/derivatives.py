@@ -94,6 +94,13 @@ def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
         raise OptionError(
             _("`y` is a value, which has no graph to go back through."), _("Pass the function: `derivatives(f, x)`.")
         )
+    if not (y.dtype.is_floating and (x.dtype.is_floating or x.dtype.is_complex)):
+        raise OptionError(
+            _(
+                "`y` is of type {y} and `x` of type {x}: there are derivatives of real floating-point numbers only."
+            ).format(y=y.dtype.name, x=x.dtype.name),
+            _("Cast `x` to a floating type before f is applied."),
+        )
     ranks = (y.shape.rank, x.shape.rank)
     if None in ranks or 0 in ranks:
         raise OptionError(
@@ -131,6 +138,14 @@ def _prove_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> None:
     flow.run([y])
     if flow.unproven:
         raise not_proven(flow, _("Register one with `cachelab.tf.per_example.layout_rule`, or take the Jacobian."))
+    if flow.mixing_gradients:
+        name, how = next(iter(flow.mixing_gradients.items()))
+        raise NotApplicableError(
+            _("It is not proven that the custom gradient of op `{op}` keeps the examples apart: {how}").format(
+                op=name, how=how
+            ),
+            _("Take it out of f, or differentiate the examples one by one."),
+        )
     state = flow.state(y)
     if isinstance(state, Layout) and (state.axis, state.before, state.after) != (axis, 1, 1):
         raise NotApplicableError(
@@ -168,10 +183,10 @@ def _diagonal(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None, mixed: list
             result = result * tf.reshape(line, [-1 if other == axis else 1 for other in range(x.shape.rank)])
         return result
 
-    def body(place: tf.Tensor) -> tf.Tensor:
+    def body(place: tf.Tensor) -> list[tf.Tensor]:
         part = seed * mask(place, seed.dtype)
         part.set_shape(y.shape)
         (row,) = copy_slice([gradient], {seed.ref(): part}, name="place")
-        return row * mask(place, row.dtype)
+        return [row * mask(place, row.dtype)]
 
-    return tf.reduce_sum(stacked_map(body, places), axis=0)
+    return tf.reduce_sum(stacked_map(body, places)[0], axis=0)

@@ -18,6 +18,7 @@ from tensorflow.python.framework import tensor_util
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, dependent
+from cachelab.tf.per_example.custom_gradients import mixing_gradient, overridden
 from cachelab.tf.per_example.extents import (
     EXAMPLES,
     Extent,
@@ -148,6 +149,7 @@ class Flow:
         self.own: dict[Any, tf.Operation] = {}  # sizes of axes of examples, which are a copy's own
         self.uncopyable: dict[str, str] = {}  # op name -> type, where neither is right
         self.unproven: dict[str, str] = {}
+        self.mixing_gradients: dict[str, str] = {}  # op with a gradient of the user's own -> why that may mix examples
         self._shapes: dict[Any, list[Size]] = {}
         self._values: dict[Any, Any] = {}
 
@@ -165,6 +167,8 @@ class Flow:
             note_numbers(self, op)
             if any(isinstance(state, Layout) for state in states):
                 self._note_iota(op)
+                if overridden(op):
+                    self.mixing_gradients.update(mixing_gradient(self, op))
         find_conflicts(self)
 
     def _is_the_same(self, tensor: tf.Tensor) -> bool:

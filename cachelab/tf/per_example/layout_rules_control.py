@@ -52,6 +52,7 @@ def _through(
     inside = flow.sub_flow(inputs, values)
     inside.run(body.outputs)
     flow.unproven.update({f"{name}/{op}": op_type for op, op_type in inside.unproven.items()})
+    flow.mixing_gradients.update({f"{name}/{op}": how for op, how in inside.mixing_gradients.items()})
     return [inside.state(tensor) for tensor in body.outputs], inside
 
 
@@ -61,7 +62,8 @@ def _call(flow: Flow, op: tf.Operation) -> list[State]:
     body = body_graph(op, "f")
     states, inside = _through(flow, body, op.inputs, [flow.state(tensor) for tensor in op.inputs], op.name)
     _note_inside(flow, op, inside, states)
-    return states
+    # A function whose gradient was taken elsewhere returns what that needs too.
+    return states[: len(op.outputs)]
 
 
 def _note_inside(flow: Flow, op: tf.Operation, inside: Flow, states: Sequence[State]) -> None:

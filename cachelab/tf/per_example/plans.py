@@ -142,6 +142,13 @@ def _ruled(problem: Problem, task: str, method: str) -> Plan:
         reason = _("{reason}; op `{op}` ({type}) uses the batch size in a way that a copy for one example can't keep.")
         return _uniform(problem, task, "jacobian", reason.format(reason=fallen[0].reason, op=name, type=op_type))
     if fallen and method == "auto" and not can_rebuild(problem) and (problem.fixed_batch or problem.loops):
+        if problem.fixed_batch and problem.flow.mixing_gradients:
+            raise NotApplicableError(
+                _("{reason} A copy for one example would be right, but the batch size is built into the graph.").format(
+                    reason=fallen[0].reason
+                ),
+                _('Leave it open (`None`), or ask for `method="jacobian"`, the gradient through the mixture.'),
+            )
         if problem.fixed_batch:
             reason = _(
                 "{reason}; the batch size is built into the graph, so that it can't be copied for single examples."
@@ -221,7 +228,7 @@ def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:
         return plan("none", _("The loss does not depend on it through the examples: its gradients are zero."))
     for use in parameter.uses:
         if use.rule is None:
-            text = _("op `{op}` ({type}) has no rule for its input {index}.")
+            text = use.why or _("op `{op}` ({type}) has no rule for its input {index}.")
             return plan("vectorized", text.format(op=use.op.name, type=use.op.type, index=use.index))
     names = ", ".join(sorted({use.rule.name for use in parameter.uses}))
     if task != "gradients" and method != "outer" and has_ghost(parameter):

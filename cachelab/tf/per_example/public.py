@@ -38,7 +38,7 @@ def per_example_gradients(
     loss
         Graph form: a tensor ``[m]`` of a v1 graph or of the ``tf.function`` that is being traced. Function form: a
         function of the batch, ``loss(*inputs) -> [m]``, in eager code or inside a ``tf.function``; define it once,
-        so that its trace is found again.
+        so that its trace is found again (as long as it closes over the same Python values).
     variables
         TensorFlow or Keras variables, or tensors of the graph that no input reaches.
     inputs
@@ -137,7 +137,8 @@ def clipped_sum(
     the books (Bu et al. 2023): one backward pass for the deltas, norms from them, then sums with scaled deltas.
 
     Parameters are those of :func:`per_example_gradients`; ``method`` can be ``"bookkeeping"`` and ``"ghost"`` (norms,
-    then a second backward pass of the weighted loss) too. ``max_norm`` is a number or a scalar tensor.
+    then a second backward pass of the weighted loss) too. ``max_norm`` is a number or a scalar tensor, not negative;
+    an infinite one clips nothing.
 
     Returns
     -------
@@ -178,7 +179,7 @@ def plan(
     'ghost'
     """
     if callable(loss):
-        return traced_plan(loss, list(variables), as_inputs(inputs), Request(task, method, jit))
+        return traced_plan(loss, list(variables), as_inputs(inputs), Request(task, method, jit, max_norm=0.0))
     return make_plan(study(loss, list(variables), _graph_inputs(loss, inputs)), task, method)
 
 
