@@ -14,9 +14,9 @@ from cachelab.i18n import translate as _
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
-from cachelab.tf.per_example.methods import as_number, solve
+from cachelab.tf.per_example.methods import answer, as_number
 from cachelab.tf.per_example.plans import Plan, make_plan
-from cachelab.tf.per_example.traces import Traces, converted, flat_call
+from cachelab.tf.per_example.traces import Traces, converted, flat_call, recording
 from cachelab.tf.per_example.trial import Trial
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Entry:
         decided = any(trial.decided and trial.xla for trial in trials)
         return replace(self._plan, jit=decided, compiling=" ".join(dict.fromkeys(map(str, trials))))
 
+    def settle(self) -> None:
+        """Trace the work itself if only that shows whether TensorFlow can vectorise what the plan says."""
+        if self.method == "auto" and any(entry.method == "vectorized" for entry in self._plan.variables):
+            self._trace(xla=self.problem.xla)
+
     def _losses(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
         return self.loss(*tf.nest.pack_sequence_as(self.structure, list(tensors)))
 
@@ -81,17 +86,20 @@ class Entry:
             found.append(study(losses, self.variables, tensors, rebuild=self._losses))
             return losses
 
-        tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
+        with recording():
+            tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
         return found[-1]
 
     def _compile(self, *, xla: bool) -> Any:
         def work(max_norm: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
             problem = study(self._losses(tensors), self.variables, tensors, xla=xla, rebuild=self._losses)
-            return solve(problem, make_plan(problem, self.task, self.method), max_norm=max_norm)
+            found, self._plan = answer(problem, self.task, self.method, max_norm=max_norm)
+            return found
 
         signature = [tf.TensorSpec([], tf.float64), *self.specs]
         function = tf.function(work, input_signature=signature, jit_compile=xla, autograph=False)
-        return flat_call(function.get_concrete_function())
+        with recording():
+            return flat_call(function.get_concrete_function())
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""
@@ -115,9 +123,12 @@ class Entry:
         return results
 
     def _run(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor, *, xla: bool) -> list[tf.Tensor]:
+        return self._trace(xla=xla)(max_norm, *tensors)
+
+    def _trace(self, *, xla: bool) -> Any:
         if xla not in self._traces:
             self._traces[xla] = self._compile(xla=xla)
-        return self._traces[xla](max_norm, *tensors)
+        return self._traces[xla]
 
 
 _entries = Traces()
@@ -165,7 +176,9 @@ def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request:
 def traced_plan(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> Plan:
     """Return the plan of a loss function."""
     with tf.init_scope():
-        return entry_for(loss, variables, inputs, request).plan
+        entry = entry_for(loss, variables, inputs, request)
+        entry.settle()
+        return entry.plan
 
 
 def run_eagerly(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> list[tf.Tensor]:

@@ -13,7 +13,7 @@ from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the regist
 from cachelab.tf.per_example.copies import check_copyable
 from cachelab.tf.per_example.copying import copy_slice
 from cachelab.tf.per_example.flow import CoupledError, Flow, Layout, not_proven
-from cachelab.tf.per_example.traces import Traces, converted
+from cachelab.tf.per_example.traces import Traces, converted, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,8 @@ def _eager(f: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, grad_ys: Any) -> t
             inner = tf.identity(x)
             return _in_graph(tf.convert_to_tensor(function(inner)), inner, weights[0] if weights else None)
 
-        return tf.function(work, autograph=False).get_concrete_function(*specs)
+        with recording():
+            return tf.function(work, autograph=False).get_concrete_function(*specs)
 
     return _traces.get(f, tuple(specs), trace)(x, *weights)
 

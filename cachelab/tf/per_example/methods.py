@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.tf.per_example import copies
-from cachelab.tf.per_example.plans import has_ghost
+from cachelab.tf.per_example.plans import has_ghost, make_plan
 from cachelab.tf.per_example.rules import at_least_float32, squared_rows
 
 if TYPE_CHECKING:
@@ -154,6 +154,21 @@ def scaled_sum(gradient: tf.Tensor, factors: tf.Tensor, parameter: Parameter) ->
     rows = tf.reshape(wide, [-1, count])
     total = tf.linalg.matvec(rows, tf.cast(factors, rows.dtype), transpose_a=True)
     return tf.cast(tf.reshape(total, parameter.shape), parameter.dtype)
+
+
+def answer(
+    problem: Problem, task: str, method: str, *, chunk_size: int | None = None, max_norm: Any = None
+) -> tuple[list[tf.Tensor], Plan]:
+    """Return a task's results and the plan that gave them: another than the first if TensorFlow can't vectorise."""
+    plan = make_plan(problem, task, method)
+    try:
+        return solve(problem, plan, chunk_size=chunk_size, max_norm=max_norm), plan
+    except copies.NotVectorisedError as error:
+        if method != "auto":
+            raise
+        problem.unvectorised = error.reason
+        plan = make_plan(problem, task, method)
+        return solve(problem, plan, chunk_size=chunk_size, max_norm=max_norm), plan
 
 
 def solve(problem: Problem, plan: Plan, *, chunk_size: int | None = None, max_norm: Any = None) -> list[tf.Tensor]:

@@ -117,6 +117,11 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
             ),
             _("Leave the size of the batch open (`None`) when the graph is built, or use another method."),
         )
+    if method == "vectorized" and problem.loops and not can_rebuild(problem):
+        raise NotApplicableError(
+            _("TensorFlow can't vectorise the gradient of a loop or branch that is in the graph already."),
+            _('Use `method="loop"`. A function without random draws and numbers from shapes is built anew instead.'),
+        )
     if method in _COPIES:
         return _uniform(problem, task, method, _("As asked for."))
     return _ruled(problem, task, method)
@@ -132,8 +137,11 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
 def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
-    if fallen and method == "auto" and not can_rebuild(problem) and (problem.fixed_batch or problem.loops):
-        if problem.fixed_batch:
+    there = not can_rebuild(problem) and (problem.fixed_batch or problem.loops)
+    if fallen and method == "auto" and (there or problem.unvectorised):
+        if problem.unvectorised:
+            reason = "{reason} " + problem.unvectorised.replace("{", "{{").replace("}", "}}")
+        elif problem.fixed_batch:
             reason = _(
                 "{reason}; the batch size is built into the graph, so that it can't be copied for single examples."
             )

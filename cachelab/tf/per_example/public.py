@@ -11,7 +11,7 @@ from cachelab.i18n import translate as _
 from cachelab.tf.per_example.analysis import study
 from cachelab.tf.per_example.compiled import as_inputs, run_eagerly, traced_plan
 from cachelab.tf.per_example.memory import chunk_for
-from cachelab.tf.per_example.methods import solve
+from cachelab.tf.per_example.methods import answer
 from cachelab.tf.per_example.plans import Plan, make_plan
 from cachelab.tf.per_example.request import Request
 from cachelab.tf.per_example.traces import converted
@@ -197,12 +197,14 @@ def _solve(loss: Any, variables: Sequence[Any], inputs: Any, request: Request) -
 
     problem = study(loss, variables, _graph_inputs(loss, inputs), rebuild=rebuild)
     size = request.chunk_size
-    return solve(
+    found, _plan = answer(
         problem,
-        make_plan(problem, request.task, request.method),
+        request.task,
+        request.method,
         chunk_size=chunk_for(problem, request.task, request.memory_budget) if size == "auto" else size,
         max_norm=request.max_norm,
     )
+    return found
 
 
 def _graph_inputs(loss: Any, inputs: Any) -> list[tf.Tensor] | None:
