@@ -11,11 +11,19 @@ import tensorflow as tf
 
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example import (  # noqa: F401  fill the registries
+    layout_rules,
+    rules_conv,
+    rules_elementwise,
+    rules_gather,
+    rules_products,
+)
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import answer, as_number
 from cachelab.tf.per_example.plans import Plan, make_plan
+from cachelab.tf.per_example.registry import Registry
 from cachelab.tf.per_example.traces import Traces, converted, flat_call, recording
 from cachelab.tf.per_example.trial import Trial
 
@@ -169,7 +177,7 @@ def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request:
     nested = any(not isinstance(tensor, tf.Tensor) for tensor in inputs)
     shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs)) if nested else len(inputs)
     identities = tuple(id(unwrapped(variable)) for variable in variables)
-    rest = (identities, specs, shape, request.task, request.method, request.jit)
+    rest = (identities, specs, shape, request.task, request.method, request.jit, Registry.changes)
     return _entries.get(loss, rest, lambda: Entry(loss, variables, inputs, request))
 
 

@@ -13,6 +13,7 @@ from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the regist
 from cachelab.tf.per_example.copies import check_copyable
 from cachelab.tf.per_example.copying import copy_slice
 from cachelab.tf.per_example.flow import CoupledError, Flow, Layout, not_proven
+from cachelab.tf.per_example.registry import Registry
 from cachelab.tf.per_example.traces import Traces, converted, recording
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _eager(f: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, grad_ys: Any) -> t
         with recording():
             return tf.function(work, autograph=False).get_concrete_function(*specs)
 
-    return _traces.get(f, tuple(specs), trace)(x, *weights)
+    return _traces.get(f, (*specs, Registry.changes), trace)(x, *weights)
 
 
 def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
@@ -95,6 +96,7 @@ def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
         raise OptionError(
             _("`y` is a value, which has no graph to go back through."), _("Pass the function: `derivatives(f, x)`.")
         )
+    _check_types(y, x)
     ranks = (y.shape.rank, x.shape.rank)
     if None in ranks or 0 in ranks:
         raise OptionError(
@@ -111,12 +113,58 @@ def _in_graph(y: tf.Tensor, x: tf.Tensor, grad_ys: Any) -> tf.Tensor:
             ),
             _("Sum or pick the entries of each example first, or differentiate them one by one."),
         )
-    _prove_apart(y, x, 0)
-    mixed = [axis for axis in range(1, ranks[1]) if matching and not _stays_apart(y, x, axis)]
-    weights = None if grad_ys is None else tf.cast(grad_ys, y.dtype)
+    weights = None if grad_ys is None else _weights(grad_ys, y)
+    met = _prove_apart(y, x, 0)
+    axes = {axis: _stays_apart(y, x, axis) for axis in range(1, ranks[1]) if matching}
+    mixed = [axis for axis, apart in axes.items() if apart is None]
     found = _diagonal(y, x, weights, mixed) if mixed else _gradient(y, x, weights)
+    if met or any(axes.values()):
+        found = _checked(found, y, x, ranks[0])
     found.set_shape(x.shape)
     return found
+
+
+def _check_types(y: tf.Tensor, x: tf.Tensor) -> None:
+    for name, tensor in (("x", x), ("y", y)):
+        if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+            raise OptionError(
+                _("`{name}` has dtype {dtype}, which has no derivatives.").format(name=name, dtype=tensor.dtype.name),
+                _("Use numbers of a floating-point type, such as `tf.cast(x, tf.float32)`."),
+            )
+    if y.dtype.is_complex:
+        raise OptionError(
+            _("`y` has dtype {dtype}: there is no one convention for the derivative of a complex function.").format(
+                dtype=y.dtype.name
+            ),
+            _("Differentiate `tf.math.real(y)` and `tf.math.imag(y)` one by one."),
+        )
+
+
+def _weights(grad_ys: Any, y: tf.Tensor) -> tf.Tensor:
+    """Return the weights in the type of y; a single number counts for all entries."""
+    weights = tf.convert_to_tensor(grad_ys)
+    if weights.shape.rank == 0:
+        return tf.fill(tf.shape(y), tf.cast(weights, y.dtype))
+    if not weights.shape.is_compatible_with(y.shape):
+        raise OptionError(
+            _("`grad_ys` has shape {weights} and `y` has shape {y}: there is not one weight an entry.").format(
+                weights=weights.shape, y=y.shape
+            ),
+            _("Give weights in the shape of `y`, or one number for all."),
+        )
+    return tf.cast(weights, y.dtype)
+
+
+def _checked(found: tf.Tensor, y: tf.Tensor, x: tf.Tensor, rank: int) -> tf.Tensor:
+    """Return ``found`` if ``y`` turns out to have the rows of ``x``.
+
+    One example may have met a tensor with several rows, which only sizes that are known in the run can tell.
+    """
+    same = tf.debugging.assert_equal(
+        tf.shape(y)[:rank], tf.shape(x)[:rank], _("`y` has more rows than `x`, so that y[i] is not made from x[i].")
+    )
+    with tf.control_dependencies([same]):
+        return tf.identity(found)
 
 
 def _gradient(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -124,28 +172,42 @@ def _gradient(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None) -> tf.Tenso
     return tf.zeros_like(x) if found is None else tf.convert_to_tensor(found)
 
 
-def _prove_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> None:
-    """Raise unless entry i along ``axis`` of y depends on entry i along ``axis`` of x only."""
+def _prove_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> list[str]:
+    """Raise unless entry i along ``axis`` of y depends on entry i along ``axis`` of x only.
+
+    What does not depend on x couples nothing, whatever rows it has. The names are of tensors that may have some.
+    """
     if x.shape[axis] == 1 == y.shape[axis]:
-        return  # one entry has none to mix with
+        return []  # one entry has none to mix with
     flow = Flow({x.ref(): Layout(axis)}, x.shape[axis])
-    flow.run([y])
+    flow.rows_of_others = True
+    try:
+        flow.run([y])
+    except CoupledError as error:
+        raise error.advising(_("Take it out of f, or take the whole Jacobian (`GradientTape.jacobian`).")) from None
     if flow.unproven:
-        raise not_proven(flow, _("Register one with `cachelab.tf.per_example.layout_rule`, or take the Jacobian."))
+        raise not_proven(
+            flow,
+            _(
+                "Register a rule with `cachelab.tf.per_example.layout_rule`, or take the whole Jacobian "
+                "(`GradientTape.jacobian`)."
+            ),
+        )
     state = flow.state(y)
     if isinstance(state, Layout) and (state.axis, state.before, state.after) != (axis, 1, 1):
         raise NotApplicableError(
             _("`{y}` does not have the examples where `{x}` has them.").format(y=y.name, x=x.name),
             _("Bring the examples of both to the first axis."),
         )
+    return flow.met
 
 
-def _stays_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> bool:
+def _stays_apart(y: tf.Tensor, x: tf.Tensor, axis: int) -> list[str] | None:
+    """Return what :func:`_prove_apart` does, ``None`` where it raises."""
     try:
-        _prove_apart(y, x, axis)
+        return _prove_apart(y, x, axis)
     except (CoupledError, NotApplicableError):
-        return False
-    return True
+        return None
 
 
 def _diagonal(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None, mixed: list[int]) -> tf.Tensor:

@@ -157,7 +157,7 @@ def _list_from_tensor(flow: Flow, op: tf.Operation) -> list[State] | None:
     if layout is None:
         return [SIZE]
     if layout.axis == 0:
-        raise flow.couples(op, _("it takes the examples apart"))
+        return None  # what becomes of the single examples is not followed
     return [layout.moved(layout.axis - 1)]
 
 
