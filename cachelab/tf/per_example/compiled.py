@@ -19,6 +19,7 @@ from cachelab.tf.per_example import (  # noqa: F401  fill the registries
     rules_products,
 )
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
+from cachelab.tf.per_example.asked import check_dense
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import answer, as_number
@@ -162,6 +163,7 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
     several = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     if all(isinstance(tensor, tf.Tensor) for tensor in several):
         return tuple(several)  # the usual case, without the walk that costs as much as a small model
+    check_dense(several)
     return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
 
 
