@@ -32,9 +32,10 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
         at its place; or ``y`` is ``[m]``, ``x`` is ``[m, ...]``, and each ``y[i]`` is differentiated by
         all of ``x[i]``.
     x
-        The tensor to differentiate by, examples on the first axis.
+        The tensor to differentiate by, examples on the first axis. What does not depend on it may have a row an
+        example too (labels): it is the same for all derivatives.
     grad_ys
-        Weights in the shape of ``y``, as in ``tf.gradients``: entry i of the result is multiplied by entry i. With
+        Weights in the shape of ``y``, as in ``tf.gradients``, or one number for all: entry i of the result is multiplied by entry i. With
         g(x) for the weights the mean of the result is the estimate of E[f'(x) g(x)], in one run.
 
     Returns
@@ -48,7 +49,7 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     NotApplicableError
         If an op couples the examples, or can't be proven not to; the message names it.
     OptionError
-        If the shapes fit neither form.
+        If the shapes fit neither form, ``x`` is of integers, ``y`` is complex, or ``grad_ys`` has another shape than ``y``.
 
     Examples
     --------
