@@ -148,3 +148,29 @@ def test_where_tapes_do_not_record(check_function):
     assert plan(loss, [weights], x).method == "vectorized"
     (truth,) = check_function(loss, [weights], [x], ("vectorized",))
     np.testing.assert_allclose(found, truth, rtol=1e-9)
+
+
+def test_a_weight_whose_gradient_can_not_be_carried_back_at_once(check_function):
+    weights, x = tf.Variable(normal(3, 3)), tf.constant(normal(4, 3))
+
+    def loss(x):
+        return tf.reduce_sum(tf.sin(x * tf.einsum("jj->j", weights)), 1)
+
+    check_function(loss, [weights], [x], ("auto", "loop", "jacobian"))
+    assert plan(loss, [weights], x).method == "loop"
+    with pytest.raises(NotApplicableError, match="vectorise"):
+        per_example_gradients(loss, [weights], x, method="outer")
+
+
+def test_a_diagonal_that_can_not_be_had_at_once():
+    x, gate = tf.constant(normal(2, 3)), tf.Variable(1.0)
+
+    def f(x):
+        rows = tf.cond(gate > 0.0, lambda: tf.nn.softmax(x), lambda: x)
+        return rows * tf.reduce_sum(tf.einsum("bij->bij", rows[:, :, None] * x[:, None]), 2)
+
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = f(x)
+    jacobian = tape.jacobian(y, x, experimental_use_pfor=False).numpy()
+    np.testing.assert_allclose(derivatives(f, x), np.einsum("ijij->ij", jacobian), rtol=1e-9)

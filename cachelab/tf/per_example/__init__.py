@@ -3,8 +3,8 @@
 The parts, each with one reason to exist: ``asked`` (what callers hand over, checked), ``copying`` (a part of a graph
 again, for other inputs), ``flow`` and its ``layout_rules`` (the proof that examples stay apart), ``rules`` (per-example
 gradients op by op), ``registry`` (where both are kept), ``analysis`` (where variables meet examples), ``plans`` (which
-method, and why), ``methods`` and ``copies`` (the work), ``compiled`` (the function form), ``subgraph`` (recorded calls as
-one).
+method, and why), ``methods`` and ``copies`` (the work), ``compiled`` (the function form), ``subgraph`` (recorded calls
+as one).
 """
 
 from cachelab.tf.per_example.derivatives import derivatives

@@ -68,7 +68,7 @@ class Problem:
     rebuild: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None
     coupled: NotApplicableError | None = None
     unvectorised: str = ""
-    """Why TensorFlow could not vectorise the gradient, once that was tried."""
+    """Why TensorFlow could not vectorise the gradient, in a sentence, once that was tried."""
 
     @property
     def fixed_batch(self) -> bool:

@@ -80,7 +80,9 @@ class Entry:
 
     def settle(self) -> None:
         """Trace the work itself if only that shows whether TensorFlow can vectorise what the plan says."""
-        if self.method == "auto" and any(entry.method == "vectorized" for entry in self._plan.variables):
+        carried = any(not use.direct for parameter in self.problem.parameters for use in parameter.uses)
+        copied = any(entry.method == "vectorized" for entry in self._plan.variables)
+        if self.method == "auto" and (copied or carried):
             self._trace(xla=self.problem.xla)
 
     def _losses(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:

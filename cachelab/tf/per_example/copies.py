@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class NotVectorisedError(NotApplicableError):
-    """TensorFlow could not vectorise a gradient; ``reason`` says why, in a clause."""
+    """TensorFlow could not vectorise a gradient; ``reason`` says why, in a sentence."""
 
     def __init__(self, error: Exception) -> None:
         # AutoGraph's own errors begin with a heading.
         lines = [line.strip() for line in str(error).replace("in user code:", "").splitlines() if line.strip()]
-        self.reason = _("TensorFlow can't vectorise this gradient: {error}").format(error=lines[0] if lines else "")
+        self.reason = _("TensorFlow can't vectorise this gradient: {error}.").format(error=lines[0] if lines else "")
         super().__init__(
             self.reason, _('Leave the size of the batch open when the graph is built, or use `method="loop"`.')
         )
 
 
 @contextmanager
-def _vectorising() -> Iterator[None]:
+def vectorising() -> Iterator[None]:
     """Turn what ``pfor`` raises where it can't convert an op into an error that says so."""
     try:
         yield
@@ -82,7 +82,7 @@ def _rebuilt(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tenso
         ]
 
     check_copyable([problem.loss], problem.inputs)
-    with _vectorising(), recording():
+    with vectorising(), recording():
         found = parallel_for.pfor(body, problem.count)
     return [
         tf.reshape(tf.broadcast_to(rows, tf.stack([problem.count, *p.shape])), [-1, *p.shape])
@@ -141,7 +141,7 @@ def _stacked(
     def body(index: tf.Tensor) -> list[tf.Tensor]:
         return [tf.identity(copy) for copy in copy_slice(present, mapping(index), name="example", for_pfor=True)]
 
-    with _vectorising():
+    with vectorising():
         found = iter(parallel_for.pfor(body, problem.count) if present else ())
     return [
         zeros(problem, parameter)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
+from tensorflow.python.ops import while_v2
 from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example import layout_rules  # noqa: F401  fills the registry
-from cachelab.tf.per_example.copies import check_copyable
+from cachelab.tf.per_example.copies import NotVectorisedError, check_copyable, vectorising
 from cachelab.tf.per_example.copying import copy_slice
 from cachelab.tf.per_example.flow import CoupledError, Flow, Layout, not_proven
 from cachelab.tf.per_example.registry import Registry
@@ -35,8 +36,8 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
         The tensor to differentiate by, examples on the first axis. What does not depend on it may have a row an
         example too (labels): it is the same for all derivatives.
     grad_ys
-        Weights in the shape of ``y``, as in ``tf.gradients``, or one number for all: entry i of the result is multiplied by entry i. With
-        g(x) for the weights the mean of the result is the estimate of E[f'(x) g(x)], in one run.
+        Weights in the shape of ``y``, as in ``tf.gradients``, or one number: entry i of the result is multiplied by
+        entry i. With g(x) for the weights the mean of the result is the estimate of E[f'(x) g(x)], in one run.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def derivatives(y: Any, x: Any, grad_ys: Any = None) -> tf.Tensor:
     NotApplicableError
         If an op couples the examples, or can't be proven not to; the message names it.
     OptionError
-        If the shapes fit neither form, ``x`` is of integers, ``y`` is complex, or ``grad_ys`` has another shape than ``y``.
+        If the shapes fit neither form, ``x`` is of integers, ``y`` is complex, or ``grad_ys`` does not fit ``y``.
 
     Examples
     --------
@@ -238,4 +239,10 @@ def _diagonal(y: tf.Tensor, x: tf.Tensor, weights: tf.Tensor | None, mixed: list
         (row,) = copy_slice([gradient], {seed.ref(): part}, name="place")
         return row * mask(place, row.dtype)
 
-    return tf.reduce_sum(parallel_for.pfor(body, places), axis=0)
+    try:
+        with vectorising():
+            return tf.reduce_sum(parallel_for.pfor(body, places), axis=0)
+    except NotVectorisedError:
+        step = lambda place, total: (place + 1, total + body(place))  # noqa: E731
+        start = (tf.constant(0), tf.zeros_like(gradient))
+        return while_v2.while_loop(lambda place, _total: place < places, step, start, parallel_iterations=1)[1]

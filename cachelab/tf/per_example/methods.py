@@ -76,7 +76,8 @@ class Work:
             (found,) = tf.gradients(weight, [parameter.source], grad_ys=tf.reshape(row, tf.shape(weight)))
             return tf.zeros(parameter.shape, parameter.dtype) if found is None else tf.convert_to_tensor(found)
 
-        found = parallel_for.pfor(back, self.problem.count)
+        with copies.vectorising():
+            found = parallel_for.pfor(back, self.problem.count)
         return tf.reshape(tf.cast(found, parameter.dtype), [-1, *parameter.shape])
 
     def gradients(self) -> list[tf.Tensor]:

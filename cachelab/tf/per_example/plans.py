@@ -138,16 +138,16 @@ def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
     there = not can_rebuild(problem) and (problem.fixed_batch or problem.loops)
-    if fallen and method == "auto" and (there or problem.unvectorised):
-        if problem.unvectorised:
-            reason = "{reason} " + problem.unvectorised.replace("{", "{{").replace("}", "}}")
-        elif problem.fixed_batch:
+    how = "jacobian" if problem.fixed_batch else "loop"
+    if method == "auto" and problem.unvectorised:
+        return _uniform(problem, task, how, problem.unvectorised)
+    if fallen and method == "auto" and there:
+        if problem.fixed_batch:
             reason = _(
                 "{reason}; the batch size is built into the graph, so that it can't be copied for single examples."
             )
         else:
             reason = _("{reason}; TensorFlow can't vectorise the gradient of a loop or branch that is there already.")
-        how = "jacobian" if problem.fixed_batch else "loop"
         return _uniform(problem, task, how, reason.format(reason=fallen[0].reason))
     if fallen and method != "auto":
         raise NotApplicableError(
