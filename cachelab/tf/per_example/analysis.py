@@ -12,6 +12,7 @@ from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, dependent
 from cachelab.tf.per_example.custom_gradients import has_custom_gradient, overridden
+from cachelab.tf.per_example.effects import executed_types
 from cachelab.tf.per_example.flow import FIXED, CoupledError, Flow, Kind, Layout, analyse
 from cachelab.tf.per_example.rules import Rule, Site, rule_for
 
@@ -69,6 +70,8 @@ class Problem:
     xla: bool
     rebuild: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None
     coupled: NotApplicableError | None = None
+    unvectorised: str = ""
+    """Why TensorFlow could not vectorise the gradient, in a sentence, once that was tried."""
 
     @property
     def fixed_batch(self) -> bool:
@@ -77,8 +80,9 @@ class Problem:
 
     @property
     def loops(self) -> bool:
-        """Whether a loop or a branch lies between the inputs and the loss."""
-        return any(op.type in _LOOPS for op in dependent(ancestors([self.loss]), self.inputs))
+        """Whether a loop or a branch lies between the inputs and the loss, or in a function called there."""
+        moving = dependent(ancestors([self.loss]), self.inputs)
+        return any(op_type in _LOOPS for op_type in executed_types(moving, self.loss.graph))
 
 
 def study(

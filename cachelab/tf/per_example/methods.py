@@ -14,7 +14,7 @@ from cachelab.tf.per_example import copies
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.custom_gradients import has_custom_gradient
 from cachelab.tf.per_example.mapping import stacked_map
-from cachelab.tf.per_example.plans import has_ghost
+from cachelab.tf.per_example.plans import has_ghost, make_plan
 from cachelab.tf.per_example.rules import at_least_float32, squared_rows
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class Work:
             (found,) = tf.gradients(weight, [parameter.source], grad_ys=tf.reshape(row, tf.shape(weight)))
             return tf.zeros(parameter.shape, parameter.dtype) if found is None else tf.convert_to_tensor(found)
 
-        found = stacked_map(back, self.problem.count)
+        with copies.vectorising():
+            found = stacked_map(back, self.problem.count)
         return tf.reshape(tf.cast(found, parameter.dtype), [-1, *parameter.shape])
 
     def gradients(self) -> list[tf.Tensor]:
@@ -170,6 +171,21 @@ def scaled_sum(gradient: tf.Tensor, factors: tf.Tensor, parameter: Parameter) ->
     rows = tf.reshape(wide, [-1, count])
     total = tf.linalg.matvec(rows, tf.cast(factors, rows.dtype), transpose_a=True)
     return tf.cast(tf.reshape(total, parameter.shape), parameter.dtype)
+
+
+def answer(
+    problem: Problem, task: str, method: str, *, chunk_size: int | None = None, max_norm: Any = None
+) -> tuple[list[tf.Tensor], Plan]:
+    """Return a task's results and the plan that gave them: another than the first if TensorFlow can't vectorise."""
+    plan = make_plan(problem, task, method)
+    try:
+        return solve(problem, plan, chunk_size=chunk_size, max_norm=max_norm), plan
+    except copies.NotVectorisedError as error:
+        if method != "auto":
+            raise
+        problem.unvectorised = error.reason
+        plan = make_plan(problem, task, method)
+        return solve(problem, plan, chunk_size=chunk_size, max_norm=max_norm), plan
 
 
 def solve(problem: Problem, plan: Plan, *, chunk_size: int | None = None, max_norm: Any = None) -> list[tf.Tensor]:

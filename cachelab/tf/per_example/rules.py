@@ -9,13 +9,14 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from cachelab.tf.per_example.extents import Extent, Size
+from cachelab.tf.per_example.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cachelab.tf.per_example.flow import Flow, Layout
 
-_RULES: dict[str, Any] = {}
+_RULES = Registry()
 
 
 @dataclass(frozen=True)

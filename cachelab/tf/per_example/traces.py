@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tensorflow.python import pywrap_tfe
 from tensorflow.python.autograph.core import ag_ctx as control_status
 from tensorflow.python.autograph.impl import api as autograph
 
 from cachelab.tf.per_example.closures import outside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _KEPT: Final = 64
 
@@ -40,6 +42,19 @@ class Traces:
                 self._found.popitem(last=False)
         self._found.move_to_end(key)
         return self._found[key][1]
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Let tapes record, also where the caller stopped them: a tape in a trace would find no gradients at all."""
+    stopped = pywrap_tfe.TFE_Py_TapeSetIsStopped()
+    if stopped:
+        pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
+    try:
+        yield
+    finally:
+        if stopped:
+            pywrap_tfe.TFE_Py_TapeSetStopOnThread()
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
