@@ -34,6 +34,7 @@ def stacked_map(body: Callable[[tf.Tensor], Any], count: tf.Tensor) -> Any:
     ops that it can't convert.
     """
 
+    @tf.autograph.experimental.do_not_convert  # it would give the error another type
     def checked(index: tf.Tensor) -> Any:
         outputs = body(index)
         if _must_take_turns(tf.nest.flatten(outputs)):
