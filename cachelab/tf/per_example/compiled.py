@@ -20,9 +20,10 @@ from cachelab.tf.per_example import (  # noqa: F401  fill the registries
 )
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
 from cachelab.tf.per_example.asked import check_dense
+from cachelab.tf.per_example.copies import NotVectorisedError
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
-from cachelab.tf.per_example.methods import answer, as_number, check_chunks
+from cachelab.tf.per_example.methods import as_number, check_chunks, solve
 from cachelab.tf.per_example.plans import Plan, can_rebuild, make_plan
 from cachelab.tf.per_example.registry import Registry
 from cachelab.tf.per_example.traces import Traces, converted, flat_call, recording
@@ -66,6 +67,7 @@ class Entry:
         self.problem = self._studied()
         self.problem.xla = self.jit is True or (self.jit == "auto" and suits_xla(self.problem))
         self._plan = make_plan(self.problem, self.task, self.method)
+        self._unvectorised = ""
         self._trials: dict[int, Trial] = {}
         self._traces: dict[Any, Any] = {}
 
@@ -104,13 +106,21 @@ class Entry:
     def _compile(self, *, xla: bool, chunk_size: int | None = None) -> Any:
         def work(max_norm: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
             problem = study(self._losses(tensors), self.variables, tensors, xla=xla, rebuild=self._losses)
-            found, self._plan = answer(problem, self.task, self.method, chunk_size=chunk_size, max_norm=max_norm)
-            return found
+            problem.unvectorised = self._unvectorised
+            self._plan = make_plan(problem, self.task, self.method)
+            return solve(problem, self._plan, chunk_size=chunk_size, max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float64), *self.specs]
         function = tf.function(work, input_signature=signature, jit_compile=xla, autograph=False)
-        with recording():
-            return flat_call(function.get_concrete_function())
+        try:
+            with recording():
+                return flat_call(function.get_concrete_function())
+        except NotVectorisedError as error:
+            if self.method != "auto" or self._unvectorised:
+                raise
+            # Another way in a trace of its own: in this one, ops of the attempt would run along.
+            self._unvectorised = error.reason
+            return self._compile(xla=xla, chunk_size=chunk_size)
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""
