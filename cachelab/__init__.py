@@ -43,6 +43,8 @@ __all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension", 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use (PEP 562)."""
+    if name == "tf":
+        return import_module("cachelab.tf")  # its own parts, which import TensorFlow, are found on first use too
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'cachelab' has no attribute {name!r}")

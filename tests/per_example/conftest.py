@@ -86,3 +86,18 @@ def check():
         return truth
 
     return compare
+
+
+@pytest.fixture
+def check_function():
+    """Compare the gradients of the function form, in eager code, with the loop, by each of ``methods``."""
+
+    def compare(loss, variables, inputs, methods=("auto",), *, tolerance=1e-9):
+        truth = loop_of_gradients(loss, variables, inputs)
+        for method in methods:
+            found = per_example_gradients(loss, variables, inputs, method=method)
+            for got, expected in zip(found, truth, strict=True):
+                close(got, expected, tolerance)
+        return truth
+
+    return compare

@@ -1,9 +1,11 @@
 """Per-example gradients, their squared norms and clipped sums in one vectorised run.
 
-The parts, each with one reason to exist: ``copying`` (a part of a graph again, for other inputs), ``flow`` and its
-``layout_rules`` (the proof that examples stay apart), ``rules`` (per-example gradients op by op), ``analysis`` (where
-variables meet examples), ``plans`` (which method, and why), ``methods`` and ``copies`` (the work), ``compiled`` (the
-function form), ``subgraph`` (recorded calls as one).
+The parts, each with one reason to exist: ``asked`` (what callers hand over, checked), ``copying`` (a part of a graph
+again, for other inputs), ``flow`` and its ``layout_rules`` (the proof that examples stay apart), ``batch_numbers``
+(what is made from the batch size), ``custom_gradients`` (the proof for gradients of the user's own), ``rules``
+(per-example gradients op by op), ``registry`` (where rules are kept), ``analysis`` (where variables meet examples),
+``plans`` (which method, and why), ``methods`` and ``copies`` (the work), ``mapping`` and ``turns`` (``pfor``, and what
+it gets wrong), ``compiled``, ``traces`` and ``closures`` (the function form), ``subgraph`` (recorded calls as one).
 """
 
 from cachelab.tf.per_example.derivatives import derivatives

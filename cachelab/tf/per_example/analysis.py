@@ -11,6 +11,8 @@ from tensorflow.python.framework import ops
 from cachelab.errors import NotApplicableError, OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, dependent
+from cachelab.tf.per_example.custom_gradients import has_custom_gradient, overridden
+from cachelab.tf.per_example.effects import executed_types
 from cachelab.tf.per_example.flow import FIXED, CoupledError, Flow, Kind, Layout, analyse
 from cachelab.tf.per_example.rules import Rule, Site, rule_for
 
@@ -34,6 +36,8 @@ class Use:
     index: int
     rule: Rule | None
     direct: bool
+    why: str = ""
+    """Why there is no rule, where it is not for the type of the op."""
 
 
 @dataclass
@@ -66,6 +70,8 @@ class Problem:
     xla: bool
     rebuild: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None
     coupled: NotApplicableError | None = None
+    unvectorised: str = ""
+    """Why TensorFlow could not vectorise the gradient, in a sentence, once that was tried."""
 
     @property
     def fixed_batch(self) -> bool:
@@ -74,8 +80,9 @@ class Problem:
 
     @property
     def loops(self) -> bool:
-        """Whether a loop or a branch lies between the inputs and the loss."""
-        return any(op.type in _LOOPS for op in dependent(ancestors([self.loss]), self.inputs))
+        """Whether a loop or a branch lies between the inputs and the loss, or in a function called there."""
+        moving = dependent(ancestors([self.loss]), self.inputs)
+        return any(op_type in _LOOPS for op_type in executed_types(moving, self.loss.graph))
 
 
 def study(
@@ -102,6 +109,13 @@ def study(
                 name=loss.name, shape=loss.shape
             ),
             _("Leave the reduction over the batch out (Keras losses: `reduction=None`)."),
+        )
+    if not loss.dtype.is_floating:
+        raise OptionError(
+            _("The loss `{name}` is of type {dtype}, which has no gradient.").format(
+                name=loss.name, dtype=loss.dtype.name
+            ),
+            _("Let it return real floating-point numbers; a cast to integers cuts the gradient off."),
         )
     order = ancestors([loss])
     found = _default_inputs(loss, order) if inputs is None else list(inputs)
@@ -194,6 +208,13 @@ def _parameter(variable: Any, graph: tf.Graph) -> Parameter:
                 _("Pass variables of the same graph."),
             )
         source = graph.capture(source)
+    if not (variable.dtype.is_floating or variable.dtype.is_complex):
+        raise OptionError(
+            _("Variable `{name}` is of type {dtype}, by which there is no gradient.").format(
+                name=variable.name, dtype=variable.dtype.name
+            ),
+            _("Leave it out of the variables."),
+        )
     if not variable.shape.is_fully_defined():
         raise OptionError(
             _("Variable `{name}` has no fully known shape: {shape}.").format(name=variable.name, shape=variable.shape),
@@ -209,10 +230,15 @@ def unwrapped(variable: Any) -> Any:
 
 
 def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
-    """Follow each variable through what depends on no example, up to the ops that combine it with the examples."""
+    """Follow each variable through what depends on no example, up to the ops that combine it with the examples.
+
+    ``bent`` are the tensors on the way behind a gradient of the user's own: it need not be linear, so that gradients
+    of several uses can't be carried back one by one.
+    """
     carried: dict[Any, dict[int, bool]] = {}
     for number, parameter in enumerate(problem.parameters):
         carried.setdefault(parameter.source.ref(), {})[number] = True
+    bent: set[Any] = set()
     rows = {ref for ref in problem.flow.draws if problem.flow.state(ref.deref()) is FIXED}
     for op in order:
         hit = [(index, carried[tensor.ref()]) for index, tensor in enumerate(op.inputs) if tensor.ref() in carried]
@@ -223,14 +249,16 @@ def _find_uses(problem: Problem, order: Sequence[tf.Operation]) -> None:
         if not hit or not _passes_gradient(op):
             continue
         if any(not isinstance(problem.flow.state(out), Kind) for out in op.outputs):
-            _add_uses(problem, op, hit)
+            _add_uses(problem, op, hit, bent)
         else:
             _carry(op, hit, carried)
+            if has_custom_gradient(op) or any(op.inputs[index].ref() in bent for index, _numbers in hit):
+                bent.update(out.ref() for out in op.outputs)
 
 
 def _carry(op: tf.Operation, hit: list[tuple[int, dict[int, bool]]], carried: dict[Any, dict[int, bool]]) -> None:
     """Mark the outputs of ``op`` as made from the variables in ``hit``: number -> whether it still is the variable."""
-    transparent = op.type in _TRANSPARENT and len(hit) == 1 and not _overridden(op)
+    transparent = op.type in _TRANSPARENT and len(hit) == 1 and not overridden(op)
     for out in op.outputs:
         into = carried.setdefault(out.ref(), {})
         for _index, numbers in hit:
@@ -249,18 +277,32 @@ def _passes_gradient(op: tf.Operation) -> bool:
         return True
 
 
-def _overridden(op: tf.Operation) -> bool:
-    """Return whether a gradient of the user's own replaces that of the op type."""
-    return "_gradient_op_type" in op.node_def.attr
-
-
-def _add_uses(problem: Problem, op: tf.Operation, hit: list[tuple[int, dict[int, bool]]]) -> None:
+def _add_uses(problem: Problem, op: tf.Operation, hit: list[tuple[int, dict[int, bool]]], bent: set[Any]) -> None:
     for index, numbers in hit:
+        why = _no_rule(problem, op, own_gradient=op.inputs[index].ref() in bent)
         for number, direct in numbers.items():
-            _add_use(problem, number, op, index, direct=direct and len(numbers) == 1)
+            _add_use(problem, number, op, index, direct=direct and len(numbers) == 1, why=why)
 
 
-def _add_use(problem: Problem, number: int, op: tf.Operation, index: int, *, direct: bool) -> None:
+def _no_rule(problem: Problem, op: tf.Operation, *, own_gradient: bool) -> str:
+    """Return why no rule may serve a weight at ``op``, whatever its type; an empty string if one may."""
+    if problem.flow.mixing_gradients:
+        name, how = next(iter(problem.flow.mixing_gradients.items()))
+        return _("it is not proven that the custom gradient of op `{op}` keeps the examples apart: {how}").format(
+            op=name, how=how
+        )
+    if any(tensor.dtype.is_complex for tensor in (*op.inputs, *op.outputs)):
+        return _("op `{op}` ({type}) computes with complex numbers, for which there are no rules.").format(
+            op=op.name, type=op.type
+        )
+    if own_gradient or overridden(op):
+        return _("op `{op}` ({type}) or one before it has a custom gradient, for which there is no rule.").format(
+            op=op.name, type=op.type
+        )
+    return ""
+
+
+def _add_use(problem: Problem, number: int, op: tf.Operation, index: int, *, direct: bool, why: str) -> None:
     parameter = problem.parameters[number]
     layout = problem.flow.layout(op.outputs[0]) if op.outputs else None
     weight = op.inputs[index]
@@ -269,5 +311,5 @@ def _add_use(problem: Problem, number: int, op: tf.Operation, index: int, *, dir
     if layout is not None and (isinstance(shape, tuple) or shape.is_fully_defined()):
         shape = shape if isinstance(shape, tuple) else tuple(shape.as_list())
         site = Site(op, index, shape, layout, problem.flow, problem.count, problem.xla)
-        rule = None if _overridden(op) else rule_for(site)
-    parameter.uses.append(Use(site, op, index, rule, direct))
+        rule = None if why else rule_for(site)
+    parameter.uses.append(Use(site, op, index, rule, direct, why))

@@ -11,12 +11,22 @@ import tensorflow as tf
 
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
+from cachelab.tf.per_example import (  # noqa: F401  fill the registries
+    layout_rules,
+    rules_conv,
+    rules_elementwise,
+    rules_gather,
+    rules_products,
+)
 from cachelab.tf.per_example.analysis import Problem, study, unwrapped
+from cachelab.tf.per_example.asked import check_dense
+from cachelab.tf.per_example.copies import NotVectorisedError
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.memory import chunk_for
 from cachelab.tf.per_example.methods import as_number, check_chunks, solve
 from cachelab.tf.per_example.plans import Plan, can_rebuild, make_plan
-from cachelab.tf.per_example.traces import Traces, converted, flat_call
+from cachelab.tf.per_example.registry import Registry
+from cachelab.tf.per_example.traces import Traces, converted, flat_call, recording
 from cachelab.tf.per_example.trial import Trial
 
 if TYPE_CHECKING:
@@ -57,6 +67,7 @@ class Entry:
         self.problem = self._studied()
         self.problem.xla = self.jit is True or (self.jit == "auto" and suits_xla(self.problem))
         self._plan = make_plan(self.problem, self.task, self.method)
+        self._unvectorised = ""
         self._trials: dict[int, Trial] = {}
         self._traces: dict[Any, Any] = {}
 
@@ -68,6 +79,13 @@ class Entry:
         trials = list(self._trials.values()) or [Trial(0)]
         decided = any(trial.decided and trial.xla for trial in trials)
         return replace(self._plan, jit=decided, compiling=" ".join(dict.fromkeys(map(str, trials))))
+
+    def settle(self) -> None:
+        """Trace the work itself if only that shows whether TensorFlow can vectorise what the plan says."""
+        carried = any(not use.direct for parameter in self.problem.parameters for use in parameter.uses)
+        copied = any(entry.method == "vectorized" for entry in self._plan.variables)
+        if self.method == "auto" and (copied or carried):
+            self._trace(xla=self.problem.xla)
 
     def _losses(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
         return self.loss(*tf.nest.pack_sequence_as(self.structure, list(tensors)))
@@ -81,18 +99,28 @@ class Entry:
             found.append(study(losses, self.variables, tensors, rebuild=self._losses))
             return losses
 
-        tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
+        with recording():
+            tf.function(look, input_signature=self.specs, autograph=False).get_concrete_function()
         return found[-1]
 
     def _compile(self, *, xla: bool, chunk_size: int | None = None) -> Any:
         def work(max_norm: tf.Tensor, *tensors: tf.Tensor) -> list[tf.Tensor]:
             problem = study(self._losses(tensors), self.variables, tensors, xla=xla, rebuild=self._losses)
-            chosen = make_plan(problem, self.task, self.method)
-            return solve(problem, chosen, chunk_size=chunk_size, max_norm=max_norm)
+            problem.unvectorised = self._unvectorised
+            self._plan = make_plan(problem, self.task, self.method)
+            return solve(problem, self._plan, chunk_size=chunk_size, max_norm=max_norm)
 
         signature = [tf.TensorSpec([], tf.float64), *self.specs]
         function = tf.function(work, input_signature=signature, jit_compile=xla, autograph=False)
-        return flat_call(function.get_concrete_function())
+        try:
+            with recording():
+                return flat_call(function.get_concrete_function())
+        except NotVectorisedError as error:
+            if self.method != "auto" or self._unvectorised:
+                raise
+            # Another way in a trace of its own: in this one, ops of the attempt would run along.
+            self._unvectorised = error.reason
+            return self._compile(xla=xla, chunk_size=chunk_size)
 
     def __call__(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor) -> list[tf.Tensor]:
         """Return the results for one batch."""
@@ -116,9 +144,12 @@ class Entry:
         return results
 
     def _run(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor, *, xla: bool) -> list[tf.Tensor]:
+        return self._trace(xla=xla)(max_norm, *tensors)
+
+    def _trace(self, *, xla: bool) -> Any:
         if xla not in self._traces:
             self._traces[xla] = self._compile(xla=xla)
-        return self._traces[xla](max_norm, *tensors)
+        return self._traces[xla]
 
     def in_chunks(self, tensors: Sequence[tf.Tensor], max_norm: tf.Tensor, size: int) -> list[tf.Tensor]:
         """Return the results for one batch, ``size`` examples at a time, by copies that keep what is of the batch."""
@@ -151,6 +182,7 @@ def as_inputs(inputs: Any) -> tuple[Any, ...]:
     several = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     if all(isinstance(tensor, tf.Tensor) for tensor in several):
         return tuple(several)  # the usual case, without the walk that costs as much as a small model
+    check_dense(several)
     return tuple(tf.nest.map_structure(tf.convert_to_tensor, tuple(several)))
 
 
@@ -166,14 +198,16 @@ def entry_for(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request:
     nested = any(not isinstance(tensor, tf.Tensor) for tensor in inputs)
     shape = str(tf.nest.map_structure(lambda _tensor: 0, inputs)) if nested else len(inputs)
     identities = tuple(id(unwrapped(variable)) for variable in variables)
-    rest = (identities, specs, shape, request.task, request.method, request.jit)
+    rest = (identities, specs, shape, request.task, request.method, request.jit, Registry.changes)
     return _entries.get(loss, rest, lambda: Entry(loss, variables, inputs, request))
 
 
 def traced_plan(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> Plan:
     """Return the plan of a loss function."""
     with tf.init_scope():
-        return entry_for(loss, variables, inputs, request).plan
+        entry = entry_for(loss, variables, inputs, request)
+        entry.settle()
+        return entry.plan
 
 
 def run_eagerly(loss: Any, variables: list[Any], inputs: tuple[Any, ...], request: Request) -> list[tf.Tensor]:

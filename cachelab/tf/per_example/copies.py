@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -15,12 +16,34 @@ from cachelab.tf.per_example.effects import effects, reason
 from cachelab.tf.per_example.mapping import stacked_map
 from cachelab.tf.per_example.plans import can_rebuild
 from cachelab.tf.per_example.rules import can_split, examples_first
+from cachelab.tf.per_example.traces import recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cachelab.tf.per_example.analysis import Parameter, Problem
     from cachelab.tf.per_example.flow import Layout
+
+
+class NotVectorisedError(NotApplicableError):
+    """TensorFlow could not vectorise a gradient; ``reason`` says why, in a sentence."""
+
+    def __init__(self, error: Exception) -> None:
+        # AutoGraph's own errors begin with a heading.
+        lines = [line.strip() for line in str(error).replace("in user code:", "").splitlines() if line.strip()]
+        self.reason = _("TensorFlow can't vectorise this gradient: {error}.").format(error=lines[0] if lines else "")
+        super().__init__(
+            self.reason, _('Leave the size of the batch open when the graph is built, or use `method="loop"`.')
+        )
+
+
+@contextmanager
+def vectorising() -> Iterator[None]:
+    """Turn what ``pfor`` raises where it can't convert an op into an error that says so."""
+    try:
+        yield
+    except (NotImplementedError, ValueError, TypeError, AttributeError) as error:
+        raise NotVectorisedError(error) from error
 
 
 def batch_gradients(
@@ -60,7 +83,8 @@ def _rebuilt(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tenso
         ]
 
     check_copyable([problem.loss], problem.inputs)
-    found = stacked_map(body, problem.count)
+    with vectorising(), recording():
+        found = stacked_map(body, problem.count)
     return [
         tf.reshape(tf.broadcast_to(rows, tf.stack([problem.count, *p.shape])), [-1, *p.shape])
         for rows, p in zip(found, parameters, strict=True)
@@ -77,7 +101,32 @@ def jacobian(problem: Problem, parameters: Sequence[Parameter]) -> list[tf.Tenso
         row.set_shape(problem.loss.shape)
         return {seed.ref(): row}
 
-    return _stacked(problem, parameters, targets, mapping, [seed])
+    try:
+        return _stacked(problem, parameters, targets, mapping, [seed])
+    except NotVectorisedError:
+        return _one_by_one(problem, parameters, targets, mapping)
+
+
+def _one_by_one(
+    problem: Problem,
+    parameters: Sequence[Parameter],
+    targets: Sequence[tf.Tensor | None],
+    mapping: Callable[[tf.Tensor], dict[Any, tf.Tensor]],
+) -> list[tf.Tensor]:
+    """Return what :func:`_stacked` does by copies that run one after the other."""
+    served = [(p, target) for p, target in zip(parameters, targets, strict=True) if target is not None]
+    arrays = [tf.TensorArray(p.dtype, problem.count, element_shape=p.shape) for p, _target in served]
+
+    def write(index: tf.Tensor, *arrays: tf.TensorArray) -> tuple[Any, ...]:
+        rows = copy_slice([target for _p, target in served], mapping(index), name="example")
+        values = (tf.reshape(tf.cast(row, p.dtype), p.shape) for row, (p, _target) in zip(rows, served, strict=True))
+        return (index + 1, *(array.write(index, value) for array, value in zip(arrays, values, strict=True)))
+
+    found = while_v2.while_loop(
+        lambda index, *_arrays: index < problem.count, write, (tf.constant(0), *arrays), parallel_iterations=1
+    )
+    rows = iter([array.stack() for array in found[1:]])
+    return [zeros(problem, p) if target is None else next(rows) for p, target in zip(parameters, targets, strict=True)]
 
 
 def _stacked(
@@ -88,18 +137,14 @@ def _stacked(
     sources: Sequence[tf.Tensor] | None = None,
 ) -> list[tf.Tensor]:
     present = [target for target in targets if target is not None]
-    check_copyable(present, sources or cut(problem))
+    sources = sources or cut(problem)
+    check_copyable(present, sources)
 
     def body(index: tf.Tensor) -> list[tf.Tensor]:
         return [tf.identity(copy) for copy in copy_slice(present, mapping(index), name="example", for_pfor=True)]
 
-    try:
+    with vectorising():
         found = iter(stacked_map(body, problem.count) if present else ())
-    except (NotImplementedError, ValueError, TypeError, AttributeError) as error:
-        raise NotApplicableError(
-            _("TensorFlow can't vectorise this gradient: {error}").format(error=str(error).split("\n")[0]),
-            _('Leave the size of the batch open when the graph is built, or use `method="loop"`.'),
-        ) from error  # fmt: skip
     return [
         zeros(problem, parameter)
         if target is None

@@ -122,6 +122,22 @@ def _body_effects(name: str, prefix: str, graph: tf.Graph, checked: set[str]) ->
                 pending.extend((called, f"{prefix}/{node.name}") for called in names)
 
 
+def executed_types(ops: Iterable[tf.Operation], graph: tf.Graph) -> set[str]:
+    """Return the types of ``ops`` and of all ops in the bodies of the functions that they call."""
+    ops = list(ops)
+    types = {op.type for op in ops}
+    pending = {name for op in ops for name in function_names(op)}
+    checked: set[str] = set()
+    while pending:
+        name = pending.pop()
+        checked.add(name)
+        definition = function_def(graph, name)
+        for node in () if definition is None else definition.node_def:
+            types.add(node.op)
+            pending.update(set(_functions_in(node.attr)) - checked)
+    return types
+
+
 def function_def(graph: tf.Graph, name: str) -> Any:
     """Return the FunctionDef called ``name`` that ``graph`` or a graph around it knows, or ``None``."""
     while graph is not None:
@@ -149,8 +165,12 @@ def node_types(op: tf.Operation) -> set[str]:
 
 def function_names(op: tf.Operation) -> list[str]:
     """Return the names of the functions that an op calls (body, branches, condition)."""
+    return _functions_in(op.node_def.attr)
+
+
+def _functions_in(attributes: Any) -> list[str]:
     names = []
-    for value in op.node_def.attr.values():
+    for value in attributes.values():
         kind = value.WhichOneof("value")
         if kind == "func":
             names.append(value.func.name)

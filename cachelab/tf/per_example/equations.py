@@ -23,7 +23,7 @@ def equation_of(op: tf.Operation) -> tuple[str, ...] | None:
     if None in ranks:
         return None
     if op.type == "Einsum":
-        return _einsum(op.get_attr("equation").decode(), ranks)
+        return _einsum(op.get_attr("equation").decode(), [tensor.shape.as_list() for tensor in op.inputs])
     if op.type in {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}:
         lead = max(ranks) - 2
         labels = string.ascii_lowercase[3 : 3 + lead]
@@ -47,14 +47,34 @@ def _other(sizes: list[list[int | None]], ranks: list[int], rank: int, axis: int
     return any(from_right <= other and size[other - from_right] != 1 for size, other in zip(sizes, ranks, strict=True))
 
 
-def _einsum(equation: str, ranks: list[int]) -> tuple[str, ...] | None:
+def _einsum(equation: str, sizes: list[list[int | None]]) -> tuple[str, ...] | None:
     terms, _, out = equation.replace(" ", "").partition("->")
     operands = terms.split(",")
     if "..." not in equation:
         return (*operands, out)
-    free = [c for c in string.ascii_letters if c not in equation]
-    widths = [rank - len(term.replace("...", "")) for term, rank in zip(operands, ranks, strict=True) if "..." in term]
-    if len(set(widths)) > 1:
+    free = [c for c in string.ascii_lowercase if c not in equation and c.upper() not in equation]
+    inner = [_under_ellipsis(term, size) for term, size in zip(operands, sizes, strict=True)]
+    width = max(map(len, inner))
+    if width > len(free):
         return None
-    dots = "".join(free[: widths[0]])
-    return (*(term.replace("...", dots) for term in operands), out.replace("...", dots))
+    dots = free[:width]
+    labels = [list(dots[width - len(own) :]) for own in inner]
+    for place in range(1, width + 1):
+        found = {own[-place] for own in inner if len(own) >= place}
+        if len(found) == 1:
+            continue
+        if None in found and len(found - {None, 1}) > 0:
+            return None  # an axis of unknown size may be broadcast or not
+        for own, names in zip(inner, labels, strict=True):
+            if len(own) >= place and own[-place] == 1:
+                names[-place] = names[-place].upper()
+    parts = [term.replace("...", "".join(names)) for term, names in zip(operands, labels, strict=True)]
+    return (*parts, out.replace("...", "".join(dots)))
+
+
+def _under_ellipsis(term: str, sizes: list[int | None]) -> list[int | None]:
+    """Return the sizes of the axes that the ellipsis of a term stands for; none where it has none."""
+    if "..." not in term:
+        return []
+    first = term.index("...")
+    return sizes[first : first + len(sizes) - (len(term) - 3)]

@@ -18,6 +18,7 @@ from tensorflow.python.framework import tensor_util
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.copying import ancestors, dependent
+from cachelab.tf.per_example.custom_gradients import mixing_gradient, overridden
 from cachelab.tf.per_example.extents import (
     EXAMPLES,
     Extent,
@@ -27,6 +28,7 @@ from cachelab.tf.per_example.extents import (
     mentions_examples,
     product,
 )
+from cachelab.tf.per_example.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -77,7 +79,7 @@ class Unproven:
 
 State = Kind | Layout | Unproven
 Rule = "Callable[[Flow, tf.Operation], list[State]]"
-_RULES: dict[str, Any] = {}
+_RULES = Registry()
 
 
 def layout_rule(*op_types: str) -> Callable[[Any], Any]:
@@ -104,25 +106,32 @@ def layout_rule(*op_types: str) -> Callable[[Any], Any]:
 class CoupledError(NotApplicableError):
     """An op mixes the examples; ``op`` is its name."""
 
-    def __init__(self, op: tf.Operation, how: str) -> None:
+    def __init__(self, op: tf.Operation, how: str, todo: str = "") -> None:
         super().__init__(
             _(
-                "Op `{op}` ({type}) couples the examples: {how}. Entry i of the result then depends on other examples, "
-                "and so does its gradient."
+                "Op `{op}` ({type}) couples the examples: {how}. It is then not proven that entry i of the result, and "
+                "its gradient, depend on example i only."
             ).format(op=op.name, type=op.type, how=how),
-            _(
+            todo
+            or _(
                 "Take it out of the loss (for batch normalisation: use stored statistics), or, for per-example "
                 'gradients, ask for `method="jacobian"`, which gives the gradient of each entry through the coupling.'
             ),
         )
         self.op = op.name
 
+    def advising(self, todo: str) -> CoupledError:
+        """Return the same error with other advice."""
+        self.todo = todo
+        self.args = (f"{self.found} {todo}",)
+        return self
+
 
 def not_proven(flow: Flow, todo: str) -> NotApplicableError:
-    """Return the error that names the first op that no rule knows."""
+    """Return the error that names the first op of which no rule proves that it keeps examples apart."""
     name, op_type = next(iter(flow.unproven.items()))
     return NotApplicableError(
-        _("No layout rule knows op `{op}` ({type}), so that it is not proven that it keeps the examples apart.").format(
+        _("No layout rule proves that op `{op}` ({type}) keeps the examples apart: it is not proven.").format(
             op=name, type=op_type
         ),
         todo,
@@ -138,6 +147,10 @@ class Flow:
         Tensor reference -> state at the start.
     batch
         The number of examples if it is known when the graph is built.
+
+    ``rows_of_others``: a fixed tensor that meets the examples may have a row for each of them though their number is
+    open. It has one row or as many rows as there are examples, or there is one example: then only the result shows
+    whether it has another number of rows. ``met`` has the names of such tensors.
     """
 
     def __init__(self, inputs: dict[Any, State], batch: int | None = None) -> None:
@@ -148,6 +161,9 @@ class Flow:
         self.own: dict[Any, tf.Operation] = {}  # sizes of axes of examples, which are a copy's own
         self.uncopyable: dict[str, str] = {}  # op name -> type, where neither is right
         self.unproven: dict[str, str] = {}
+        self.mixing_gradients: dict[str, str] = {}  # op with a gradient of the user's own -> why that may mix examples
+        self.rows_of_others = False
+        self.met: list[str] = []
         self._shapes: dict[Any, list[Size]] = {}
         self._values: dict[Any, Any] = {}
 
@@ -165,6 +181,8 @@ class Flow:
             note_numbers(self, op)
             if any(isinstance(state, Layout) for state in states):
                 self._note_iota(op)
+                if overridden(op):
+                    self.mixing_gradients.update(mixing_gradient(self, op))
         find_conflicts(self)
 
     def _is_the_same(self, tensor: tf.Tensor) -> bool:
@@ -205,12 +223,12 @@ class Flow:
         """Remember the numbers 0 to m - 1 of the examples where they are used as values: copies would change them."""
         for tensor in op.inputs:
             state = self.state(tensor)
-            if isinstance(state, Layout) and state.iota and not self._stays_iota(op):
+            if isinstance(state, Layout) and state.iota and not self._stays_iota(op, tensor):
                 self.draws[tensor.ref()] = state.moved(state.axis)
 
-    def _stays_iota(self, op: tf.Operation) -> bool:
+    def _stays_iota(self, op: tf.Operation, tensor: tf.Tensor) -> bool:
         """Return whether ``op`` keeps the numbers of the examples as such, or takes rows of the batch by them."""
-        if op.type == "GatherNd":
+        if op.type in {"GatherNd", "GatherV2"} and tensor is not op.inputs[0]:
             return self.layout(op.inputs[0]) is not None
         kept = self.layout(op.outputs[0])
         return kept is not None and kept.iota
@@ -228,14 +246,15 @@ class Flow:
         """Return the layouts of several tensors."""
         return [self.layout(tensor) for tensor in tensors]
 
-    def couples(self, op: tf.Operation, how: str = "") -> CoupledError:
+    def couples(self, op: tf.Operation, how: str = "", todo: str = "") -> CoupledError:
         """Return the error that says that ``op`` mixes examples."""
-        return CoupledError(op, how or _("it mixes entries along the axis that counts them"))
+        return CoupledError(op, how or _("it mixes entries along the axis that counts them"), todo)
 
     def sub_flow(self, inputs: dict[Any, State], values: dict[Any, Any]) -> Flow:
         """Return a flow for the body of a function called in this one."""
         flow = Flow(inputs, self.batch)
         flow._values.update(values)
+        flow.rows_of_others, flow.met = self.rows_of_others, self.met
         return flow
 
     def accepts(self, tensor: tf.Tensor, axis: int, layout: Layout) -> bool:
@@ -247,6 +266,9 @@ class Flow:
         if sizes is None:
             return False
         if self.same(sizes[axis], 1):
+            return True
+        if self.rows_of_others:
+            self.met.append(tensor.name)
             return True
         if self.batch is None or not self.same(sizes[axis], layout.size):
             return False

@@ -9,6 +9,7 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from tensorflow.python.framework import function_def_to_graph
 
 from cachelab.tf.per_example.effects import function_def, function_names
+from cachelab.tf.per_example.turns import must_stay_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +32,8 @@ def inline_calls(graph_def: graph_pb2.GraphDef, graph: tf.Graph) -> tuple[graph_
     while pending:
         node = pending.pop()
         inputs = [alias.get(name, name) for name in node.input]
-        definition = function_def(graph, node.attr["f"].func.name) if node.op in CALLS else None
+        inlined = node.op in CALLS and not must_stay_compiled(node, graph)
+        definition = function_def(graph, node.attr["f"].func.name) if inlined else None
         if definition is None:
             kept = result.node.add()
             kept.CopyFrom(node)

@@ -12,7 +12,7 @@ from cachelab.tf.per_example import (  # noqa: F401  fill the registry
 )
 from cachelab.tf.per_example.equations import equation_of
 from cachelab.tf.per_example.extents import mentions_examples
-from cachelab.tf.per_example.flow import Layout, layout_rule
+from cachelab.tf.per_example.flow import Layout, M, layout_rule
 from cachelab.tf.per_example.layout_tools import creates, merge
 
 if TYPE_CHECKING:
@@ -46,7 +46,21 @@ ELEMENTWISE: Final = frozenset(
 def _elementwise(flow: Flow, op: tf.Operation) -> list[State] | None:
     if op.type == "Select" and op.inputs[0].shape.rank == 1 and op.inputs[1].shape.rank != 1:
         return _select_rows(flow, op)
+    if op.type == "SelectV2" and _numbers_or_zero(flow, op):
+        return [flow.layout(op.inputs[1])]
     return [merge(flow, op, list(op.inputs), op.outputs[0])]
+
+
+def _numbers_or_zero(flow: Flow, op: tf.Operation) -> bool:
+    """Return whether ``op`` is ``where(m > 1, range(m), 0)``, as ``tf.vectorized_map`` has it: range(m) either way."""
+    decision, numbers, zero = op.inputs
+    own = flow.layout(numbers)
+    if own is None or not own.iota or decision.op.type != "Greater" or decision.shape.rank != 0:
+        return False
+    left, right, other = flow.value(decision.op.inputs[0]), flow.value(decision.op.inputs[1]), flow.value(zero)
+    if left is None or right is None or other is None:
+        return False
+    return (left.item(), right.item(), other.tolist()) == (M, 1, 0)
 
 
 def _select_rows(flow: Flow, op: tf.Operation) -> list[State] | None:
@@ -251,7 +265,7 @@ def _draw(flow: Flow, op: tf.Operation) -> list[State] | None:
 
 def _created(flow: Flow, op: tf.Operation, shape: tf.Tensor) -> list[State] | None:
     """Return the layout of an op that makes a new tensor of a shape with the number of examples in it."""
-    from cachelab.tf.per_example.flow import FIXED, M
+    from cachelab.tf.per_example.flow import FIXED
 
     if any(flow.layout(tensor) is not None for tensor in op.inputs):
         return None

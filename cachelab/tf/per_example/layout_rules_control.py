@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tensorflow.python.framework import function_def_to_graph
@@ -26,18 +27,42 @@ def body_graph(op: tf.Operation, attribute: str) -> Any:
 
 
 def named_body(op: tf.Operation, name: str) -> Any:
-    """Return a FuncGraph with the body of the function called ``name``.
+    """Return the body of the function called ``name``: a graph with its ``inputs`` and ``outputs``.
 
     The graph that was traced knows more shapes than its definition.
     """
+    definition = function_def(op.graph, name)
     graph = op.graph
     while graph is not None:
         function = graph._get_function(name)
         if isinstance(getattr(function, "graph", None), FuncGraph):
-            return function.graph
+            traced = _as_defined(function.graph, definition)
+            if traced is not None:
+                return traced
+            break
         graph = getattr(graph, "outer_graph", None)
     with op.graph.as_default():
-        return function_def_to_graph.function_def_to_graph(function_def(op.graph, name))
+        return function_def_to_graph.function_def_to_graph(definition)
+
+
+def _as_defined(traced: FuncGraph, definition: Any) -> Any:
+    """Return the inputs and outputs of a traced graph that its definition has, ``None`` if they don't agree.
+
+    For gradients TensorFlow adds outputs (intermediate values) and inputs to a traced graph and defines a new function,
+    so that one graph stands behind several definitions: each has its first so many inputs and outputs.
+    """
+    signature, kinds = definition.signature, {node.name: node.op for node in definition.node_def}
+    inputs = traced.inputs[: len(signature.input_arg)]
+    outputs = traced.outputs[: len(signature.output_arg)]
+    if (len(inputs), len(outputs)) != (len(signature.input_arg), len(signature.output_arg)):
+        return None
+    names = {tensor.ref(): argument.name for tensor, argument in zip(inputs, signature.input_arg, strict=True)}
+    for tensor, result in zip(outputs, signature.output_arg, strict=True):
+        name = definition.ret[result.name]
+        own = names.get(tensor.ref())
+        if own != name and (own is not None or tensor.op.type != kinds.get(name.partition(":")[0])):
+            return None
+    return SimpleNamespace(inputs=inputs, outputs=outputs)
 
 
 def _through(
@@ -52,6 +77,7 @@ def _through(
     inside = flow.sub_flow(inputs, values)
     inside.run(body.outputs)
     flow.unproven.update({f"{name}/{op}": op_type for op, op_type in inside.unproven.items()})
+    flow.mixing_gradients.update({f"{name}/{op}": how for op, how in inside.mixing_gradients.items()})
     return [inside.state(tensor) for tensor in body.outputs], inside
 
 
@@ -61,7 +87,8 @@ def _call(flow: Flow, op: tf.Operation) -> list[State]:
     body = body_graph(op, "f")
     states, inside = _through(flow, body, op.inputs, [flow.state(tensor) for tensor in op.inputs], op.name)
     _note_inside(flow, op, inside, states)
-    return states
+    # A function whose gradient was taken elsewhere returns what that needs too.
+    return states[: len(op.outputs)]
 
 
 def _note_inside(flow: Flow, op: tf.Operation, inside: Flow, states: Sequence[State]) -> None:
@@ -126,13 +153,19 @@ def _join(one: State, other: State, op: tf.Operation) -> State:
     return one if isinstance(one, Unproven) else other
 
 
+@layout_rule("OptionalFromValue", "OptionalGetValue")
+def _optional(flow: Flow, op: tf.Operation) -> list[State] | None:
+    """Follow values that a branch keeps for its gradient, which the other branch does not have."""
+    return [flow.state(op.inputs[0])] if len(op.inputs) == 1 == len(op.outputs) else None
+
+
 @layout_rule("TensorListFromTensor")
 def _list_from_tensor(flow: Flow, op: tf.Operation) -> list[State] | None:
     layout = flow.layout(op.inputs[0])
     if layout is None:
         return [SIZE]
     if layout.axis == 0:
-        raise flow.couples(op, _("it takes the examples apart"))
+        return None  # what becomes of the single examples is not followed
     return [layout.moved(layout.axis - 1)]
 
 

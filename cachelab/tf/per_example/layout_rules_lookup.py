@@ -31,9 +31,22 @@ def _gather(flow: Flow, op: tf.Operation) -> list[State] | None:
     if other is None and one.axis >= batch_dims and one.axis != axis:
         return [one.moved(one.axis if one.axis < axis else one.axis + index_rank - batch_dims - 1)]
     own = other is not None and one.axis < batch_dims and other == one
+    if one.axis == axis and _in_order(flow, indices, one):
+        return [one]
     if one.axis == axis:
         raise flow.couples(op, _("it looks entries up among all examples"))
     return [one.moved(one.axis)] if own else None
+
+
+def _in_order(flow: Flow, indices: tf.Tensor, layout: Layout) -> bool:
+    """Return whether ``indices`` are the numbers of all examples in their order (``tf.vectorized_map``)."""
+    if (layout.before, layout.after) != (1, 1) or indices.shape.rank != 1:
+        return False
+    own = flow.layout(indices)
+    if own is not None:
+        return own.iota and (own.before, own.after) == (1, 1)
+    values = flow.value(indices)
+    return flow.batch is not None and values is not None and values.tolist() == list(range(flow.batch))
 
 
 @layout_rule("GatherNd")

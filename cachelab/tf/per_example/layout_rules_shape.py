@@ -146,7 +146,7 @@ def _unpack(flow: Flow, op: tf.Operation) -> list[State] | None:
         return None
     axis = op.get_attr("axis") % rank
     if axis == layout.axis:
-        raise flow.couples(op, _("it takes the examples apart"))
+        return None  # what becomes of the single examples is not followed
     return [layout.moved(layout.axis - (axis < layout.axis))] * len(op.outputs)
 
 

@@ -49,6 +49,7 @@ def merge(flow: Flow, op: tf.Operation, tensors: Sequence[tf.Tensor], out: tf.Te
                 _("it combines them with `{tensor}`, which has {size} rows but is not among the inputs").format(
                     tensor=tensor.name, size=size if isinstance(size, int) else "?"
                 ),
+                _("Add it to `inputs` if its rows belong to the examples; else give it an axis of size 1 there."),
             )
     return found
 

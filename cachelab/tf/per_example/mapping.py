@@ -10,6 +10,7 @@ from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.tf.per_example.copying import ancestors
 from cachelab.tf.per_example.effects import function_names, node_types
+from cachelab.tf.per_example.turns import needs_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,12 +30,14 @@ def stacked_map(body: Callable[[tf.Tensor], Any], count: tf.Tensor) -> Any:
     """Return the outputs of ``body(0), ..., body(count - 1)``, stacked.
 
     ``pfor`` merges many gradients of a filter into the channels of one, which is another convolution where these
-    are in groups: it then gives wrong numbers without a word. Such bodies run one after the other.
+    are in groups: it then gives wrong numbers without a word. Such bodies run one after the other, as do those with
+    ops that it can't convert.
     """
 
+    @tf.autograph.experimental.do_not_convert  # it would give the error another type
     def checked(index: tf.Tensor) -> Any:
         outputs = body(index)
-        if _has_grouped_filter_gradient(tf.nest.flatten(outputs)):
+        if _must_take_turns(tf.nest.flatten(outputs)):
             raise _MisconvertedError(outputs)
         return outputs
 
@@ -58,8 +61,10 @@ def _one_by_one(body: Callable[[tf.Tensor], Any], count: tf.Tensor, specs: Any) 
     return tf.nest.pack_sequence_as(specs, [array.stack() for array in found[1:]])
 
 
-def _has_grouped_filter_gradient(outputs: Sequence[tf.Tensor]) -> bool:
+def _must_take_turns(outputs: Sequence[tf.Tensor]) -> bool:
     for op in ancestors(outputs):
+        if needs_turns(op):
+            return True
         if op.type == _FILTER_GRADIENT and _in_groups(op):
             return True
         # Inside a function no shapes are at hand: such a gradient might be one of groups.

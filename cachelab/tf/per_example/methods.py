@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import tensorflow as tf
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example import copies
+from cachelab.tf.per_example.copying import ancestors
+from cachelab.tf.per_example.custom_gradients import has_custom_gradient
 from cachelab.tf.per_example.mapping import stacked_map
-from cachelab.tf.per_example.plans import has_ghost
+from cachelab.tf.per_example.plans import has_ghost, make_plan
 from cachelab.tf.per_example.rules import at_least_float32, squared_rows
 
 if TYPE_CHECKING:
@@ -78,7 +81,8 @@ class Work:
             (found,) = tf.gradients(weight, [parameter.source], grad_ys=tf.reshape(row, tf.shape(weight)))
             return tf.zeros(parameter.shape, parameter.dtype) if found is None else tf.convert_to_tensor(found)
 
-        found = stacked_map(back, self.problem.count)
+        with copies.vectorising():
+            found = stacked_map(back, self.problem.count)
         return tf.reshape(tf.cast(found, parameter.dtype), [-1, *parameter.shape])
 
     def gradients(self) -> list[tf.Tensor]:
@@ -101,9 +105,12 @@ class Work:
         return squared_rows(self.formed(number))
 
     def clipped(self, max_norm: Any) -> list[tf.Tensor]:
-        """Return the sum over examples of gradients scaled down to ``max_norm``, like each parameter."""
+        """Return the sum over examples of gradients scaled down to ``max_norm``, like each parameter.
+
+        A second backward pass of the weighted loss would be wrong where a custom gradient is not linear.
+        """
         factors = clip_factors(self.norms, max_norm)
-        if self.plan.method == "ghost":
+        if self.plan.method == "ghost" and not any(map(has_custom_gradient, ancestors([self.problem.loss]))):
             return self._reweighted(factors)
         return [self._weighted(number, factors) for number in range(len(self.problem.parameters))]
 
@@ -138,13 +145,21 @@ def _added(parts: Sequence[tf.Tensor]) -> tf.Tensor:
 
 def as_number(value: Any, dtype: tf.DType) -> tf.Tensor:
     """Return a number or tensor in ``dtype``; ``tf.cast`` alone would round a Python float to float32 first."""
-    return tf.cast(value, dtype) if tf.is_tensor(value) else tf.convert_to_tensor(value, dtype)
+    if tf.is_tensor(value):
+        return tf.cast(value, dtype)
+    return tf.convert_to_tensor(math.inf if value > float(dtype.max) else value, dtype)
 
 
 def clip_factors(norms: tf.Tensor, max_norm: Any) -> tf.Tensor:
-    """Return ``min(1, max_norm / norm)`` for squared norms, 1 where the norm is 0."""
+    """Return ``min(1, max_norm / norm)`` for squared norms, 1 where the norm is 0 and for an infinite limit.
+
+    A limit that only the run knows and that is negative gives NaN: it must not flip signs.
+    """
     limit = as_number(max_norm, norms.dtype)
-    return tf.math.divide_no_nan(limit, tf.maximum(tf.sqrt(norms), limit))
+    limit = tf.where(limit >= 0, limit, tf.constant(math.nan, norms.dtype))
+    lengths = tf.sqrt(norms)
+    # In this order a norm that is NaN stays NaN.
+    return tf.where(lengths <= limit, tf.ones_like(lengths), tf.math.divide_no_nan(limit, lengths))
 
 
 def scaled_sum(gradient: tf.Tensor, factors: tf.Tensor, parameter: Parameter) -> tf.Tensor:
@@ -156,6 +171,21 @@ def scaled_sum(gradient: tf.Tensor, factors: tf.Tensor, parameter: Parameter) ->
     rows = tf.reshape(wide, [-1, count])
     total = tf.linalg.matvec(rows, tf.cast(factors, rows.dtype), transpose_a=True)
     return tf.cast(tf.reshape(total, parameter.shape), parameter.dtype)
+
+
+def answer(
+    problem: Problem, task: str, method: str, *, chunk_size: int | None = None, max_norm: Any = None
+) -> tuple[list[tf.Tensor], Plan]:
+    """Return a task's results and the plan that gave them: another than the first if TensorFlow can't vectorise."""
+    plan = make_plan(problem, task, method)
+    try:
+        return solve(problem, plan, chunk_size=chunk_size, max_norm=max_norm), plan
+    except copies.NotVectorisedError as error:
+        if method != "auto":
+            raise
+        problem.unvectorised = error.reason
+        plan = make_plan(problem, task, method)
+        return solve(problem, plan, chunk_size=chunk_size, max_norm=max_norm), plan
 
 
 def solve(problem: Problem, plan: Plan, *, chunk_size: int | None = None, max_norm: Any = None) -> list[tf.Tensor]:
@@ -206,7 +236,7 @@ def _looped(problem: Problem, task: str, max_norm: Any) -> list[tf.Tensor]:
     targets = [tf.cast(tf.reshape(gradient, p.shape), p.dtype) for p, gradient in present]
     specs = [tf.TensorSpec([None, *p.shape] if task == "gradients" else p.shape, p.dtype) for p, _g in present]
     if task == "norms":
-        specs = [tf.TensorSpec([None], _widest([*(p.dtype for p, _g in present), tf.float32]))]
+        specs = [tf.TensorSpec([None], _widest([*(p.dtype.real_dtype for p, _g in present), tf.float32]))]
     results = iter(copies.in_chunks(problem, targets, 1, specs, post=post, add=task == "clipped") if targets else ())
     if task == "norms":
         return [next(results) if targets else tf.zeros([problem.count])]

@@ -122,6 +122,11 @@ def make_plan(problem: Problem, task: str, method: str) -> Plan:
         )
     if method in _COPIES and problem.flow.uncopyable:
         raise not_copyable(problem.flow)
+    if method == "vectorized" and problem.loops and not can_rebuild(problem):
+        raise NotApplicableError(
+            _("TensorFlow can't vectorise the gradient of a loop or branch that is in the graph already."),
+            _('Use `method="loop"`. A function without random draws and numbers from shapes is built anew instead.'),
+        )
     if method in _COPIES:
         return _uniform(problem, task, method, _("As asked for."))
     return _ruled(problem, task, method)
@@ -137,18 +142,28 @@ def _uniform(problem: Problem, task: str, method: str, reason: str, unproven: tu
 def _ruled(problem: Problem, task: str, method: str) -> Plan:
     variables = tuple(_serve(parameter, task, method) for parameter in problem.parameters)
     fallen = [plan for plan in variables if plan.method == "vectorized"]
+    there = not can_rebuild(problem) and (problem.fixed_batch or problem.loops)
+    if fallen and method == "auto" and there and problem.fixed_batch and problem.flow.mixing_gradients:
+        raise NotApplicableError(
+            _("{reason} A copy for one example would be right, but the batch size is built into the graph.").format(
+                reason=fallen[0].reason
+            ),
+            _('Leave it open (`None`), or ask for `method="jacobian"`, the gradient through the mixture.'),
+        )
+    how = "jacobian" if problem.fixed_batch or problem.flow.uncopyable else "loop"
+    if method == "auto" and problem.unvectorised:
+        return _uniform(problem, task, how, problem.unvectorised)
     if fallen and method == "auto" and problem.flow.uncopyable:
         name, op_type = next(iter(problem.flow.uncopyable.items()))
         reason = _("{reason}; op `{op}` ({type}) uses the batch size in a way that a copy for one example can't keep.")
         return _uniform(problem, task, "jacobian", reason.format(reason=fallen[0].reason, op=name, type=op_type))
-    if fallen and method == "auto" and not can_rebuild(problem) and (problem.fixed_batch or problem.loops):
+    if fallen and method == "auto" and there:
         if problem.fixed_batch:
             reason = _(
                 "{reason}; the batch size is built into the graph, so that it can't be copied for single examples."
             )
         else:
             reason = _("{reason}; TensorFlow can't vectorise the gradient of a loop or branch that is there already.")
-        how = "jacobian" if problem.fixed_batch else "loop"
         return _uniform(problem, task, how, reason.format(reason=fallen[0].reason))
     if fallen and method != "auto":
         raise NotApplicableError(
@@ -221,7 +236,7 @@ def _serve(parameter: Parameter, task: str, method: str) -> VariablePlan:
         return plan("none", _("The loss does not depend on it through the examples: its gradients are zero."))
     for use in parameter.uses:
         if use.rule is None:
-            text = _("op `{op}` ({type}) has no rule for its input {index}.")
+            text = use.why or _("op `{op}` ({type}) has no rule for its input {index}.")
             return plan("vectorized", text.format(op=use.op.name, type=use.op.type, index=use.index))
     names = ", ".join(sorted({use.rule.name for use in parameter.uses}))
     if task != "gradients" and method != "outer" and has_ghost(parameter):

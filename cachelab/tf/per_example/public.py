@@ -9,9 +9,10 @@ import tensorflow as tf
 from cachelab.errors import OptionError
 from cachelab.i18n import translate as _
 from cachelab.tf.per_example.analysis import study
+from cachelab.tf.per_example.asked import as_variables, check_dense
 from cachelab.tf.per_example.compiled import as_inputs, run_eagerly, traced_plan
 from cachelab.tf.per_example.memory import chunk_for
-from cachelab.tf.per_example.methods import solve
+from cachelab.tf.per_example.methods import answer
 from cachelab.tf.per_example.plans import Plan, make_plan
 from cachelab.tf.per_example.request import Request
 from cachelab.tf.per_example.traces import converted
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @tf.autograph.experimental.do_not_convert
 def per_example_gradients(
     loss: Any,
-    variables: Sequence[Any],
+    variables: Any,
     inputs: Any = None,
     *,
     method: str = "auto",
@@ -38,9 +39,9 @@ def per_example_gradients(
     loss
         Graph form: a tensor ``[m]`` of a v1 graph or of the ``tf.function`` that is being traced. Function form: a
         function of the batch, ``loss(*inputs) -> [m]``, in eager code or inside a ``tf.function``; define it once,
-        so that its trace is found again.
+        so that its trace is found again (as long as it closes over the same Python values).
     variables
-        TensorFlow or Keras variables, or tensors of the graph that no input reaches.
+        TensorFlow or Keras variables, or tensors of the graph that no input reaches; a single one is a list of one.
     inputs
         Tensors with the m examples on their first axis. Graph form: the placeholders with examples that ``loss``
         depends on if left out. Function form: needed; a tensor, or a sequence of (structures of) tensors.
@@ -91,7 +92,7 @@ def per_example_gradients(
 @tf.autograph.experimental.do_not_convert
 def per_example_squared_norms(
     loss: Any,
-    variables: Sequence[Any],
+    variables: Any,
     inputs: Any = None,
     *,
     method: str = "auto",
@@ -122,7 +123,7 @@ def per_example_squared_norms(
 @tf.autograph.experimental.do_not_convert
 def clipped_sum(
     loss: Any,
-    variables: Sequence[Any],
+    variables: Any,
     inputs: Any = None,
     *,
     max_norm: Any,
@@ -137,7 +138,8 @@ def clipped_sum(
     the books (Bu et al. 2023): one backward pass for the deltas, norms from them, then sums with scaled deltas.
 
     Parameters are those of :func:`per_example_gradients`; ``method`` can be ``"bookkeeping"`` and ``"ghost"`` (norms,
-    then a second backward pass of the weighted loss) too. ``max_norm`` is a number or a scalar tensor.
+    then a second backward pass of the weighted loss) too. ``max_norm`` is a number or a scalar tensor, not negative;
+    an infinite one clips nothing.
 
     Returns
     -------
@@ -159,7 +161,7 @@ def clipped_sum(
 @tf.autograph.experimental.do_not_convert
 def plan(
     loss: Any,
-    variables: Sequence[Any],
+    variables: Any,
     inputs: Any = None,
     *,
     task: str = "gradients",
@@ -178,12 +180,12 @@ def plan(
     'ghost'
     """
     if callable(loss):
-        return traced_plan(loss, list(variables), as_inputs(inputs), Request(task, method, jit))
-    return make_plan(study(loss, list(variables), _graph_inputs(loss, inputs)), task, method)
+        return traced_plan(loss, as_variables(variables), as_inputs(inputs), Request(task, method, jit, max_norm=0.0))
+    return make_plan(study(loss, as_variables(variables), _graph_inputs(loss, inputs)), task, method)
 
 
-def _solve(loss: Any, variables: Sequence[Any], inputs: Any, request: Request) -> list[tf.Tensor]:
-    variables = list(variables)
+def _solve(loss: Any, variables: Any, inputs: Any, request: Request) -> list[tf.Tensor]:
+    variables = as_variables(variables)
     rebuild = None
     if callable(loss):
         tensors = as_inputs(inputs)
@@ -197,12 +199,14 @@ def _solve(loss: Any, variables: Sequence[Any], inputs: Any, request: Request) -
 
     problem = study(loss, variables, _graph_inputs(loss, inputs), rebuild=rebuild)
     size = request.chunk_size
-    return solve(
+    found, _plan = answer(
         problem,
-        make_plan(problem, request.task, request.method),
+        request.task,
+        request.method,
         chunk_size=chunk_for(problem, request.task, request.memory_budget) if size == "auto" else size,
         max_norm=request.max_norm,
     )
+    return found
 
 
 def _graph_inputs(loss: Any, inputs: Any) -> list[tf.Tensor] | None:
@@ -213,4 +217,5 @@ def _graph_inputs(loss: Any, inputs: Any) -> list[tf.Tensor] | None:
         )
     if inputs is None:
         return None
+    check_dense(inputs)
     return tf.nest.flatten(list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])

@@ -9,13 +9,14 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from cachelab.tf.per_example.extents import Extent, Size
+from cachelab.tf.per_example.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cachelab.tf.per_example.flow import Flow, Layout
 
-_RULES: dict[str, Any] = {}
+_RULES = Registry()
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Rule:
         The op's own gradient, with the rows of ``delta`` scaled (book-keeping: Bu et al. 2023).
         """
         site = self.site
-        scaled = delta * along_examples(tf.cast(weights, delta.dtype), site.layout, delta.shape.rank, site.count)
+        scaled = delta * along_examples(tf.cast(weights, delta.dtype), site.layout, delta, site.count)
         return op_gradient(site.op, scaled, site.index)
 
 
@@ -139,10 +140,14 @@ def op_gradient(op: tf.Operation, delta: tf.Tensor, index: int) -> tf.Tensor:
 
 
 def squared_rows(gradient: tf.Tensor) -> tf.Tensor:
-    """Return the squared norm of each row of ``[m, ...]``, in at least float32."""
+    """Return the squared norm of each row of ``[m, ...]``, real and in at least float32."""
     gradient = at_least_float32(gradient)
     rank = gradient.shape.rank
-    return tf.reduce_sum(tf.square(gradient), axis=list(range(1, rank))) if rank > 1 else tf.square(gradient)
+    if gradient.dtype.is_complex:
+        squares = tf.square(tf.math.real(gradient)) + tf.square(tf.math.imag(gradient))
+    else:
+        squares = tf.square(gradient)
+    return tf.reduce_sum(squares, axis=list(range(1, rank))) if rank > 1 else squares
 
 
 def at_least_float32(tensor: tf.Tensor) -> tf.Tensor:
@@ -206,12 +211,13 @@ def examples_first(tensor: tf.Tensor, layout: Layout, count: tf.Tensor) -> tf.Te
     return result
 
 
-def along_examples(values: tf.Tensor, layout: Layout, rank: int, count: tf.Tensor) -> tf.Tensor:
-    """Return ``values[m]`` in a shape that multiplies a tensor of ``rank`` axes example by example."""
-    if is_plain(layout):
-        return tf.reshape(values, [1] * layout.axis + [-1] + [1] * (rank - layout.axis - 1))
-    if isinstance(layout.before, Extent) or isinstance(layout.after, Extent):
-        raise TypeError("the number of entries an example is not known")
-    spread = tf.tile(tf.repeat(values, layout.after), [layout.before])
-    del count
-    return tf.reshape(spread, [1] * layout.axis + [-1] + [1] * (rank - layout.axis - 1))
+def along_examples(values: tf.Tensor, layout: Layout, tensor: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    """Return ``values[m]`` in a shape that multiplies ``tensor``, which is laid out so, example by example."""
+    rank, axis = tensor.shape.rank, layout.axis
+    if not is_plain(layout):
+        length = sizes(tensor)[axis]
+        before = block(layout.before, layout.after, length, count)
+        after = block(layout.after, layout.before, length, count)
+        spread = tf.broadcast_to(values[tf.newaxis, :, tf.newaxis], tf.stack([before, count, after]))
+        values = tf.reshape(spread, [-1])
+    return tf.reshape(values, [1] * axis + [-1] + [1] * (rank - axis - 1))

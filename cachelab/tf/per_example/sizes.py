@@ -96,7 +96,7 @@ def derived_value(flow: Flow, tensor: tf.Tensor) -> np.ndarray | None:
     if evaluate is None:
         return None
     try:
-        result = evaluate(flow, op, op.outputs.index(tensor) if len(op.outputs) > 1 else 0)
+        result = evaluate(flow, op, tensor.value_index)
     except (TypeError, ValueError, IndexError, ZeroDivisionError):
         return None
     if result is None:
@@ -157,6 +157,17 @@ def _reduce(function: Any) -> Any:
     return evaluate
 
 
+def _one_of_equals(values: list[Size]) -> Size:
+    if any(value != values[0] for value in values):
+        raise ValueError
+    return values[0]
+
+
+def _select(flow: Flow, op: tf.Operation, _index: int) -> Any:
+    decision, one, other = _all(flow, op)
+    return np.where(decision.astype(bool), one, other)
+
+
 def _maximum(one: np.ndarray, other: np.ndarray) -> Any:
     # A size is at least 1 for what follows: max(size, 1) is how TensorFlow guards its divisions.
     if other.ndim == 0 and other == 1:
@@ -200,6 +211,17 @@ def _dynamic_stitch(flow: Flow, op: tf.Operation, _index: int) -> Any:
     return [result[i] for i in range(len(result))]
 
 
+def _slice(flow: Flow, op: tf.Operation, _index: int) -> Any:
+    value, begin, size = _all(flow, op)
+    (first,), (count,) = begin.astype(int), size.astype(int)
+    return value[first:] if count == -1 else value[first : first + count]
+
+
+def _split(flow: Flow, op: tf.Operation, index: int) -> Any:
+    axis, value = _all(flow, op)
+    return np.split(value, len(op.outputs), int(axis))[index]
+
+
 def _fill(flow: Flow, op: tf.Operation, _index: int) -> Any:
     dims, value = _all(flow, op)
     return np.full([int(size) for size in dims], value.item(), dtype=object)
@@ -225,12 +247,17 @@ _EVALUATORS: dict[str, Any] = {
     "StridedSlice": _strided_slice,
     "Pack": lambda flow, op, _i: np.stack(_all(flow, op), op.get_attr("axis")),
     "ConcatV2": _concat,
+    "Slice": _slice,
+    "Split": _split,
+    "Max": _reduce(_one_of_equals),
+    "SelectV2": _select,
     "Prod": _reduce(product),
     "Sum": _reduce(sum),
     "Mul": _binary(lambda a, b: a * b),
     "AddV2": _binary(lambda a, b: a + b),
     "Add": _binary(lambda a, b: a + b),
     "Sub": _binary(lambda a, b: a - b),
+    "Greater": _binary(lambda a, b: np.vectorize(int)(a > b)),
     "GreaterEqual": _binary(lambda a, b: np.vectorize(int)(a >= b)),
     "FloorDiv": _binary(lambda a, b: a // b),
     "FloorMod": _binary(_floor_mod),

@@ -13,6 +13,7 @@ from cachelab.tf.per_example.copying import REF_OFFSET, ancestors, copy_slice, d
 from cachelab.tf.per_example.effects import effects, reason
 from cachelab.tf.per_example.inlining import make_functions_convertible
 from cachelab.tf.per_example.mapping import stacked_map
+from cachelab.tf.per_example.turns import has_lost_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +86,15 @@ def vectorize_calls(graph: tf.Graph, fetches: Sequence[str], feeds: Sequence[str
         raise NotApplicableError(reason(kind, op_name, op_type), _("Replay these calls one by one, in mode `run`."))
     order = ancestors(targets, fed)
     moving = set(dependent(order, fed))
+    blocked = next((op for op in order if op in moving and has_lost_gradient(op)), None)
+    if blocked is not None:
+        raise NotApplicableError(
+            _(
+                "TensorFlow can't vectorise op `{op}` ({type}): it is or calls the gradient of a convolution "
+                "that XLA compiles or that has explicit padding."
+            ).format(op=blocked.name, type=blocked.type),
+            _("Replay these calls one by one, in mode `run`."),
+        )
     make_functions_convertible(moving, graph)
     fed_refs = {tensor.ref() for tensor in fed}
     varying = [tensor for tensor in targets if tensor.op in moving or tensor.ref() in fed_refs]
