@@ -131,8 +131,8 @@ def test_case_43_copies_of_a_model_share_neither_state_nor_identity(seen):
         assert {op.status for op in case.calls[call].values() if not op.bookkeeping} <= {"computed", "fed"}
     for call in (calls[1], calls[50], calls[99]):
         case.new(call, [op for op in case.ran(call) if op.startswith(("mm", "Tanh"))], FIRST)
-    written = [{s for op in case.calls[k].values() for s in [c.source for c in op.causes if c.kind == "effect" and c.source]}
-               for k in range(0, 200, 2)]  # fmt: skip
+    effects = [[c for op in case.calls[k].values() for c in op.causes if c.kind == "effect"] for k in range(0, 200, 2)]
+    written = [{cause.source for cause in causes if cause.source} for causes in effects]
     assert all(len(names) == 10 for names in written)
     assert len(set.union(*written)) == 1000  # no two copies share a variable
     assert not case.findings("built_twice")  # each copy has weights of its own
