@@ -61,8 +61,8 @@ class Keeping(Mode):
         """Bytes that may be held, ``None`` for any number."""
         return self.memory_budget
 
-    def worth_it(self, worth: Worth, among: int) -> bool:  # noqa: ARG002 - for subclasses
-        """Tell whether one cut ``among`` so many is worth keeping at all."""
+    def worth_it(self, worth: Worth) -> bool:  # noqa: ARG002 - for subclasses
+        """Tell whether a cut is worth keeping at all."""
         return True
 
     def choose(self, cuts: dict[int, tuple[str, ...]], budget: int) -> dict[int, tuple[str, ...]]:
@@ -70,13 +70,16 @@ class Keeping(Mode):
         if self.cuts is not None:
             needed = sum(self._worth(graph, tensor).bytes for graph, tensors in cuts.items() for tensor in tensors)
             return cuts if needed <= budget else {}
+        ranked = sorted(
+            ((self._worth(graph, tensor), graph, tensor) for graph, tensors in cuts.items() for tensor in tensors),
+            reverse=True,
+        )
+        worthy = [one for one in ranked if self.worth_it(one[0])]
         chosen: dict[int, tuple[str, ...]] = {}
-        for graph, tensors in cuts.items():
-            ranked = sorted(((self._worth(graph, tensor), tensor) for tensor in tensors), reverse=True)
-            for worth, tensor in ranked:
-                if worth.bytes <= budget and self.worth_it(worth, len(ranked)):
-                    budget -= worth.bytes
-                    chosen[graph] = (*chosen.get(graph, ()), tensor)
+        for worth, graph, tensor in worthy or ranked:  # what is asked for is tried, though it may not pay
+            if worth.bytes <= budget:
+                budget -= worth.bytes
+                chosen[graph] = (*chosen.get(graph, ()), tensor)
         return chosen
 
     def _worth(self, graph: int, tensor: str) -> Worth:

@@ -27,9 +27,9 @@ class Memo(Feed):
         """Bytes that may be held."""
         return DEFAULT_BUDGET if self.memory_budget is None else self.memory_budget
 
-    def worth_it(self, worth: Worth, among: int) -> bool:
-        """Tell whether a cut saves more than feeding it costs; the only one there is is tried all the same."""
-        return worth.saved > FEED_SECONDS or among == 1
+    def worth_it(self, worth: Worth) -> bool:
+        """Tell whether a cut saves more than feeding it costs."""
+        return worth.saved > FEED_SECONDS
 
     def code(self) -> str:
         """Return code that keeps the cuts by the content of what they depend on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -131,3 +133,20 @@ def test_a_budget_binds_every_mode_that_keeps():
         assert "memory budget" in refused.reason
         kept = modes.replay(recording, mode, cuts=["h:0"])
         assert kept.bytes_held >= size
+
+
+def test_memo_is_tried_where_nothing_pays():
+    """That no cut saves more than feeding it costs is no reason not to show it."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x, k = tf1.placeholder(tf.float32, [], "x"), tf1.placeholder(tf.float32, [], "k")
+        h = tf.tanh(x, name="h")
+        tf.multiply(h, k, name="one")
+        tf.add(tf.exp(h, name="e"), k, name="two")
+        init = tf.no_op()
+    calls = [(["one:0", "two:0"], {"x:0": 1.0, "k:0": float(number)}) for number in range(4)]
+    recording = record(Program(graph, init, calls))
+    columns = tuple(replace(one, seconds=tuple(1e-9 for _ in one.seconds)) for one in recording.record.columns)
+    recording.record = replace(recording.record, columns=columns)
+    replay = modes.replay(recording, "memo")
+    assert replay.applicable, replay.reason
