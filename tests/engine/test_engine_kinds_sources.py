@@ -86,6 +86,7 @@ def test_kinds_what_optimisation_ran_itself_is_no_draw_and_runs_no_more_often_wi
         seen["found"] = [
             float(session.run(fetch, {x: 1.0})) for fetch in ("plus:0", "plus:0", "times:0", "plus:0", "times:0")
         ]
+        seen["found"] += [float(value) for value in session.run(["plus:0", "times:0"], {x: 1.0})]
         seen["ran"] = len(count)
 
     with tf1.Session() as session:
@@ -93,10 +94,12 @@ def test_kinds_what_optimisation_ran_itself_is_no_draw_and_runs_no_more_often_wi
     plain = dict(seen)
     record = recorded(program, trace="full", values=values)
     assert seen == plain
-    assert plain["ran"] == 2  # once for each signature
+    assert plain["ran"] == 3  # once for each signature
     assert [op(record, call, "plus").status for call in (0, 1, 3)] == ["computed", "recomputed", "recomputed"]
     assert op(record, 4, "times").status == "recomputed"
-    assert {op(record, call, "table").status for call in range(5)} == {"folded"}
+    assert {op(record, call, "table").status for call in range(6)} == {"folded"}
+    assert op(record, 5, "plus").status == "computed"  # it was given what `load` returned the third time
+    assert "`table`" in op(record, 5, "plus").causes[0].text
 
 
 def test_kinds_a_file_that_was_read_before_the_run_is_folded_with_all_that_comes_of_it(graph, tmp_path):
