@@ -131,6 +131,7 @@ def _may_meet(race: Race, outcome: Outcome | None) -> bool:
 
 def _overlaps(judged: Sequence[Judged | None], history: History) -> Iterator[Finding]:
     seen: set[tuple[int, int | None, str]] = set()
+    shows: dict[tuple[int, int], bool] = {}
     for call in judged:
         if call is None:
             continue
@@ -139,9 +140,12 @@ def _overlaps(judged: Sequence[Judged | None], history: History) -> Iterator[Fin
             if not isinstance(version.value, tuple) or version.value[0] != "overlap" or slot.kind != "cell":
                 continue
             assert isinstance(slot.of, int)
-            if not _shows(call.variant.plan, slot.of):
+            plan, cell = call.variant.plan, slot.of
+            if (plan.id, cell) not in shows:
+                shows[plan.id, cell] = _shows(plan, cell)
+            if not shows[plan.id, cell]:
                 continue
-            name = call.variant.plan.flat.cells[slot.of].name
+            name = plan.flat.cells[cell].name
             key = (call.call.index, version.call, name)
             if key not in seen:
                 seen.add(key)

@@ -7,7 +7,6 @@ price of a byte is raised until the held bytes fit the budget (Lagrange relaxati
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,10 @@ from cachelab.i18n import plural
 from cachelab.i18n import translate as _
 from cachelab.model import BOOKKEEPING
 from cachelab.modes.comparison import bytes_text, seconds_text
+from cachelab.modes.spared import ancestry, covered, spared
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable
 
     from cachelab.model import ModeResult, Record
 
@@ -30,8 +30,6 @@ CHEAP_SECONDS_A_MB = 200e-6
 MOST_OPS = 4_000
 """Ops that the minimum cut looks at: the most expensive ones."""
 REFUSALS = 5
-CALLS = re.compile("^(Stateless|Stateful)?(PartitionedCall|If|While|Case)$")
-"""Types of ops that run a function."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ def _choose(record: Record, graph: int, ops: dict[int, _Op], budget: int | None,
             low = price
     # What the relaxation left free is filled up; with few large tensors, the dearest ones alone may be better.
     trials = [_filled(kept, wanted, ops, budget), _filled(set(), wanted, ops, budget)]
-    return max(trials, key=lambda rows: sum(ops[r].seconds for r in _covered(record, graph, rows) if r in ops))
+    return max(trials, key=lambda rows: sum(ops[r].seconds for r in covered(record, graph, rows) if r in ops))
 
 
 def _filled(kept: set[int], wanted: set[int], ops: dict[int, _Op], budget: int) -> set[int]:
@@ -228,9 +226,9 @@ def _shares(
     """Return the op time that each kept tensor saves: of ops that run no more, each counted for the first cut above."""
     found = dict.fromkeys(chosen, 0.0)
     for graph in ops:
-        above = {row: _above(record, graph, row) for number, row in chosen if number == graph}
+        above = {row: ancestry(record, graph, row) for number, row in chosen if number == graph}
         order = sorted(above, key=lambda row: len(above[row]))  # what leads to another cut comes before it
-        for entry, left in _spared(record, graph, above):
+        for entry, left in spared(record, graph, above):
             columns = record.columns[entry.columns]
             seconds = dict(zip(columns.op, columns.seconds, strict=True))
             for row in order:
@@ -238,57 +236,6 @@ def _shares(
                     found[graph, row] += entry.repeat * sum(seconds[other] for other in left & above[row])
                     left.difference_update(above[row])
     return found
-
-
-def _above(record: Record, graph: int, row: int) -> set[int]:
-    """Return an op and its ancestors."""
-    table = record.graphs[graph]
-    seen, stack = {row}, [row]
-    while stack:
-        for producer in _producers(table, stack.pop()):
-            if producer not in seen:
-                seen.add(producer)
-                stack.append(producer)
-    return seen
-
-
-def _producers(table: Any, row: int) -> Iterator[int]:
-    """Yield what an op waits for; the call of a function also runs the ops of its body, whose names begin with its."""
-    names = [*(tensor.rpartition(":")[0] for tensor in table.inputs[row]), *table.control[row]]
-    yield from (table.index[name] for name in names if name in table.index)
-    if CALLS.search(table.type[row]):
-        prefix = f"{table.name[row]}/"
-        yield from (other for other, name in enumerate(table.name) if name.startswith(prefix))
-
-
-def _spared(record: Record, graph: int, kept: Collection[int]) -> Iterator[tuple[Any, set[int]]]:
-    """Yield the entries of the log with the ops that would run no more if ``kept`` were served where it is redundant.
-
-    What another op still needs runs all the same.
-    """
-    table, known = record.graphs[graph], {}
-    for entry in record.calls:
-        if entry.graph != graph:
-            continue
-        key = (entry.columns, entry.fetches)
-        if key not in known:
-            columns = record.columns[entry.columns]
-            letters = dict(zip(columns.op, columns.status, strict=True))
-            fetched = (table.index.get(name.rpartition(":")[0] or name) for name in entry.fetches)
-            runs, stack = set(), [row for row, letter in letters.items() if letter == "c"]
-            stack += [row for row in fetched if row is not None and not (row in kept and letters.get(row) == "r")]
-            while stack:
-                row = stack.pop()
-                if row in runs:
-                    continue
-                runs.add(row)
-                stack += [
-                    other
-                    for other in _producers(table, row)
-                    if letters.get(other, "d") != "d" and not (other in kept and letters[other] == "r")
-                ]
-            known[key] = {row for row, letter in letters.items() if letter == "r"} - runs
-        yield entry, set(known[key])
 
 
 def _tensor(record: Record, graph: int, row: int) -> str:
@@ -318,9 +265,9 @@ def _not_worth(
     """Return the redundant ops that still run in each call, and why they are not kept."""
     found = []
     for graph, table in ops.items():
-        covered = _covered(record, graph, [row for number, row in chosen if number == graph])
+        gone = covered(record, graph, [row for number, row in chosen if number == graph])
         for row, op in table.items():
-            if row in covered:
+            if row in gone:
                 continue
             cut = _tensor(record, graph, row)
             name = record.graphs[graph].name[row]
@@ -340,18 +287,6 @@ def _not_worth(
             found.append(Advice(cut, keep=False, saved_seconds=op.seconds, bytes=op.bytes, reason=reason))
     found.sort(key=lambda advice: -max(advice.saved_seconds, advice.bytes * 1e-9))
     return found[:REFUSALS]
-
-
-def _covered(record: Record, graph: int, rows: Collection[int]) -> set[int]:
-    """Return the ops that are redundant in some call and then run no more if ``rows`` are kept."""
-    runs: set[int] = set()
-    spared: set[int] = set()
-    for entry, gone in _spared(record, graph, rows):
-        columns = record.columns[entry.columns]
-        again = {row for row, letter in zip(columns.op, columns.status, strict=True) if letter == "r"}
-        runs |= again - gone
-        spared |= gone
-    return spared - runs
 
 
 def _impossible(record: Record, redundant: dict[int, dict[int, _Op]]) -> list[Advice]:

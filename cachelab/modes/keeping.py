@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 4
+"""Cuts named in one sentence."""
 
 
 def _way(call: CallMaterial, plan: CallPlan) -> tuple[Any, ...]:

@@ -162,21 +162,17 @@ class Session(HandleSession):
         if feed_list is None and not accept_options:
             return lambda: self.run(fetches)
         made = super().make_callable(fetches, feed_list, accept_options)
-        if feed_list is not None:  # TensorFlow's calls our ``run``
-            return made
-
-        def call(*arguments: Any, **options: Any) -> Any:
-            with self._writes_everything():
-                return made(*arguments, **options)
-
-        return call
+        return made if feed_list is not None else self._noted(made)  # with feeds TensorFlow's calls our ``run``
 
     def _writes_everything(self) -> Any:
         """Return a context in which a call of which nothing is known may write anything."""
         return self._versions.writing_anything()
 
     def _make_callable_from_options(self, callable_options: Any) -> Any:
-        made = super()._make_callable_from_options(callable_options)
+        return self._noted(super()._make_callable_from_options(callable_options))
+
+    def _noted(self, made: Any) -> Any:
+        """Return a callable that goes past :meth:`_do_run`, counted as one that may write anything."""
 
         def call(*arguments: Any, **options: Any) -> Any:
             with self._writes_everything():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cachelab.errors import NameNotFoundError, OptionError
@@ -200,7 +201,7 @@ class _Explained:
 
     def _held(self) -> str:
         """Return the sources that were the same, feeds first: ``the same feed `x` and the same variable `W```."""
-        rows = self._same()
+        rows = self._same
         wording = {
             "feed": (_("the same feed"), _("the same feeds"), _("the same {n} feeds")),
             "variable": (_("the same variable"), _("the same variables"), _("the same {n} variables")),
@@ -215,6 +216,7 @@ class _Explained:
                 parts.append(f"{one if count == 1 else several} {words.listing(names, _NAMED)}")
         return self._safe(words.listing(parts) if parts else _("the same inputs"))
 
+    @cached_property
     def _same(self) -> list[int]:
         """Return the sources that held the same when the op ran before."""
         found = self.finder.of([self.row])
@@ -290,7 +292,7 @@ class _Explained:
     def _chain(self) -> tuple[str, ...]:
         """Return the shortest way from the source of the root cause (or any source) to the op."""
         wanted = self.op.causes[0].source if self.op.causes else ""
-        allowed = set(self._same()) if self.op.status == "recomputed" else None
+        allowed = set(self._same) if self.op.status == "recomputed" else None
         start: Source | None = None
         before = {self.row: -1}
         todo = deque([self.row])

@@ -13,7 +13,7 @@ from cachelab.i18n import translate as _
 from cachelab.tf.per_example.batch_numbers import not_copyable
 from cachelab.tf.per_example.copying import ancestors, copy_slice, dependent
 from cachelab.tf.per_example.effects import effects, reason
-from cachelab.tf.per_example.mapping import stacked_map
+from cachelab.tf.per_example.mapping import one_by_one, stacked_map
 from cachelab.tf.per_example.plans import can_rebuild
 from cachelab.tf.per_example.rules import can_split, examples_first
 from cachelab.tf.per_example.traces import recording
@@ -115,17 +115,12 @@ def _one_by_one(
 ) -> list[tf.Tensor]:
     """Return what :func:`_stacked` does by copies that run one after the other."""
     served = [(p, target) for p, target in zip(parameters, targets, strict=True) if target is not None]
-    arrays = [tf.TensorArray(p.dtype, problem.count, element_shape=p.shape) for p, _target in served]
 
-    def write(index: tf.Tensor, *arrays: tf.TensorArray) -> tuple[Any, ...]:
+    def body(index: tf.Tensor) -> list[tf.Tensor]:
         rows = copy_slice([target for _p, target in served], mapping(index), name="example")
-        values = (tf.reshape(tf.cast(row, p.dtype), p.shape) for row, (p, _target) in zip(rows, served, strict=True))
-        return (index + 1, *(array.write(index, value) for array, value in zip(arrays, values, strict=True)))
+        return [tf.reshape(tf.cast(row, p.dtype), p.shape) for row, (p, _target) in zip(rows, served, strict=True)]
 
-    found = while_v2.while_loop(
-        lambda index, *_arrays: index < problem.count, write, (tf.constant(0), *arrays), parallel_iterations=1
-    )
-    rows = iter([array.stack() for array in found[1:]])
+    rows = iter(one_by_one(body, problem.count, [tf.TensorSpec(p.shape, p.dtype) for p, _target in served]))
     return [zeros(problem, p) if target is None else next(rows) for p, target in zip(parameters, targets, strict=True)]
 
 

@@ -14,7 +14,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 
 from cachelab.errors import NotApplicableError
 from cachelab.i18n import translate as _
-from cachelab.tf.per_example.effects import function_def, function_names
+from cachelab.tf.per_example.effects import function_names, nodes_inside
 
 if TYPE_CHECKING:
     from cachelab.tf.per_example.flow import Flow, Layout
@@ -31,19 +31,8 @@ def overridden(op: tf.Operation) -> bool:
 
 def has_custom_gradient(op: tf.Operation) -> bool:
     """Return whether ``op``, or an op in the functions that it calls, has a gradient of the user's own."""
-    if overridden(op):
-        return True
-    pending, seen = function_names(op), set()
-    while pending:
-        name = pending.pop()
-        definition = None if name in seen else function_def(op.graph, name)
-        seen.add(name)
-        for node in definition.node_def if definition is not None else ():
-            if node.op not in _CALLS and _OWN in node.attr:
-                return True
-            for value in node.attr.values():
-                pending.extend([value.func.name] if value.HasField("func") else [f.name for f in value.list.func])
-    return False
+    nodes = nodes_inside(function_names(op), op.graph)
+    return overridden(op) or any(node.op not in _CALLS and _OWN in node.attr for node in nodes)
 
 
 def mixing_gradient(flow: Flow, op: tf.Operation) -> dict[str, str]:

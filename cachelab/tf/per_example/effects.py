@@ -117,25 +117,26 @@ def _body_effects(name: str, prefix: str, graph: tf.Graph, checked: set[str]) ->
             kind = kind_of_effect(node.op)
             if kind:
                 yield kind, f"{prefix}/{node.name}", node.op
-            for value in node.attr.values():
-                names = [value.func.name] if value.HasField("func") else [f.name for f in value.list.func]
-                pending.extend((called, f"{prefix}/{node.name}") for called in names)
+            pending.extend((called, f"{prefix}/{node.name}") for called in functions_in(node.attr))
 
 
 def executed_types(ops: Iterable[tf.Operation], graph: tf.Graph) -> set[str]:
     """Return the types of ``ops`` and of all ops in the bodies of the functions that they call."""
     ops = list(ops)
-    types = {op.type for op in ops}
-    pending = {name for op in ops for name in function_names(op)}
-    checked: set[str] = set()
+    names = {name for op in ops for name in function_names(op)}
+    return {op.type for op in ops} | {node.op for node in nodes_inside(names, graph)}
+
+
+def nodes_inside(names: Iterable[str], graph: tf.Graph) -> Iterator[Any]:
+    """Yield the node definitions in functions of ``graph``, and in the functions that these call in turn."""
+    pending, seen = list(names), set()
     while pending:
         name = pending.pop()
-        checked.add(name)
-        definition = function_def(graph, name)
+        definition = None if name in seen else function_def(graph, name)
+        seen.add(name)
         for node in () if definition is None else definition.node_def:
-            types.add(node.op)
-            pending.update(set(_functions_in(node.attr)) - checked)
-    return types
+            yield node
+            pending += functions_in(node.attr)
 
 
 def function_def(graph: tf.Graph, name: str) -> Any:
@@ -148,27 +149,13 @@ def function_def(graph: tf.Graph, name: str) -> Any:
     return None
 
 
-def node_types(op: tf.Operation) -> set[str]:
-    """Return the types of all ops in the functions that ``op`` calls, nested ones included."""
-    types: set[str] = set()
-    pending, seen = function_names(op), set()
-    while pending:
-        name = pending.pop()
-        definition = None if name in seen else function_def(op.graph, name)
-        seen.add(name)
-        for node in () if definition is None else definition.node_def:
-            types.add(node.op)
-            for value in node.attr.values():
-                pending += [value.func.name] if value.HasField("func") else [f.name for f in value.list.func]
-    return types
-
-
 def function_names(op: tf.Operation) -> list[str]:
     """Return the names of the functions that an op calls (body, branches, condition)."""
-    return _functions_in(op.node_def.attr)
+    return functions_in(op.node_def.attr)
 
 
-def _functions_in(attributes: Any) -> list[str]:
+def functions_in(attributes: Any) -> list[str]:
+    """Return the names of the functions in the attributes of a node."""
     names = []
     for value in attributes.values():
         kind = value.WhichOneof("value")

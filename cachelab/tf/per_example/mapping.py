@@ -9,7 +9,7 @@ from tensorflow.python.ops import while_v2
 from tensorflow.python.ops.parallel_for import control_flow_ops as parallel_for
 
 from cachelab.tf.per_example.copying import ancestors
-from cachelab.tf.per_example.effects import function_names, node_types
+from cachelab.tf.per_example.effects import function_names, nodes_inside
 from cachelab.tf.per_example.turns import needs_turns
 
 if TYPE_CHECKING:
@@ -44,10 +44,11 @@ def stacked_map(body: Callable[[tf.Tensor], Any], count: tf.Tensor) -> Any:
     try:
         return parallel_for.pfor(checked, count)
     except _MisconvertedError as error:
-        return _one_by_one(body, count, error.specs)
+        return one_by_one(body, count, error.specs)
 
 
-def _one_by_one(body: Callable[[tf.Tensor], Any], count: tf.Tensor, specs: Any) -> Any:
+def one_by_one(body: Callable[[tf.Tensor], Any], count: tf.Tensor, specs: Any) -> Any:
+    """Return the same by a loop; ``specs`` have the shapes and types of one body's outputs, nested alike."""
     arrays = [tf.TensorArray(spec.dtype, count, element_shape=spec.shape) for spec in tf.nest.flatten(specs)]
 
     def step(index: tf.Tensor, *arrays: tf.TensorArray) -> tuple[Any, ...]:
@@ -68,7 +69,7 @@ def _must_take_turns(outputs: Sequence[tf.Tensor]) -> bool:
         if op.type == _FILTER_GRADIENT and _in_groups(op):
             return True
         # Inside a function no shapes are at hand: such a gradient might be one of groups.
-        if function_names(op) and _FILTER_GRADIENT in node_types(op):
+        if any(node.op == _FILTER_GRADIENT for node in nodes_inside(function_names(op), op.graph)):
             return True
     return False
 

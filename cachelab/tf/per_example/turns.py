@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cachelab.tf.per_example.effects import function_def, function_names
+from cachelab.tf.per_example.effects import function_def, function_names, functions_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,6 +61,4 @@ def _bodies(names: Iterable[str], graph: tf.Graph, compiled: bool) -> Iterator[t
         for node in definition.node_def if definition is not None else ():
             own = inside or (COMPILED in node.attr and node.attr[COMPILED].b)
             yield node, own
-            for value in node.attr.values():
-                called = [value.func.name] if value.HasField("func") else [f.name for f in value.list.func]
-                pending.extend((other, own) for other in called)
+            pending.extend((other, own) for other in functions_in(node.attr))
